@@ -1,0 +1,1 @@
+//! Windows over event time: a pure function of the readings it is given.

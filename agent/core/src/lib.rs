@@ -1,0 +1,15 @@
+//! The pure agent. Bytes, time and randomness come in as arguments, effects
+//! leave as values: nothing here reads a clock, opens a file or a socket,
+//! starts a thread or draws a random number.
+//!
+//! The `mod` lines stand in flow order; a stage uses only the stages above it
+//! (`cargo xtask tidy` checks that), and the wiring stands in `pipeline`.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+pub mod units;
+
+pub mod log;
+pub mod store;
+
+pub mod engine;

@@ -1,0 +1,48 @@
+//! Units and ids of the agent. Each is a newtype: no bare integer crosses a
+//! function.
+
+use std::fmt;
+
+/// A point in event time: microseconds since 1970-01-01T00:00:00Z, may be negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventTime(pub i64);
+
+/// A length of event time, microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(pub i64);
+
+/// The gateway's monotonic clock, microseconds since some start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mono(pub u64);
+
+/// What the gateway's clocks say at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    pub mono: Mono,
+    pub utc: EventTime,
+}
+
+/// Place of a record in its partition, from 0, without gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(pub u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u16);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicId(pub u16);
+
+/// One opening of a log for writing; counts up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u32);
+
+/// Drawn at random when a log is created: a wiped disk is another log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogId(pub [u8; 16]);
+
+impl fmt::Display for LogId {
+    /// Thirty-two lower-case hex digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

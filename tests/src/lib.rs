@@ -1,0 +1,1 @@
+//! Simulated world and reference models.
