@@ -9,3 +9,5 @@ pub const BLOCK_RECORDS_MAX: usize = 512;
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// What one read of the log brings at the most, beside its first block.
 pub const FETCH_BYTES_MAX: usize = 64 * 1024;
+/// Most series that one block names; their index takes at most two bytes.
+pub const SERIES_PER_BLOCK_MAX: usize = 128;

@@ -1,4 +1,9 @@
 //! The log: keys, blocks and the rules by which records get offsets and become
 //! durable. Knows no disk: bytes go to and come from a [`crate::store::Store`].
 
+pub mod block;
+pub mod builder;
+pub mod bytes;
+pub mod decode;
 pub mod key;
+pub mod topic;

@@ -1,0 +1,203 @@
+//! A block: up to [`BLOCK_RECORDS_MAX`] consecutive records of one partition in
+//! at most [`BLOCK_BYTES_MAX`] bytes. What it holds always: offsets without a
+//! gap, one write epoch, and everything needed to read it (each block names its
+//! own series). Byte table: `agent/core/docs/format.md`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
+use forebay_wire::message::{GapReason, Quality};
+
+use super::key::{BlockKey, TopicPartition};
+use crate::units::{Epoch, EventTime, Offset};
+
+/// First bytes of every block.
+pub const BLOCK_MAGIC: [u8; 2] = *b"FB";
+/// Version of the byte table.
+pub const BLOCK_VERSION: u8 = 1;
+
+/// The stream of one channel in one boot of one device, as a block names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Series {
+    pub uid: DeviceUid,
+    pub boot: BootId,
+    pub channel: ChannelNo,
+    /// A value v stands for v / 10^scale; 0 to 9.
+    pub scale: u8,
+    pub name: Arc<str>,
+    pub unit: Arc<str>,
+}
+
+/// One reading in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadingRecord {
+    /// Index into the block's series.
+    pub series: u16,
+    pub ordinal: Ordinal,
+    pub tick: Tick,
+    pub time: EventTime,
+    /// Half width of the interval that holds the true time, us.
+    pub uncertainty_us: u32,
+    /// Scaled integer, see [`Series::scale`]; 0 unless `quality` is ok.
+    pub value: i32,
+    pub quality: Quality,
+}
+
+/// Ordinals that will never come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GapRecord {
+    pub uid: DeviceUid,
+    pub boot: BootId,
+    pub first: Ordinal,
+    pub count: u64,
+    pub reason: GapReason,
+    /// When the gap ended, mapped from its last tick.
+    pub time: EventTime,
+}
+
+/// What stands at one offset of a readings partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    Reading(ReadingRecord),
+    Gap(GapRecord),
+}
+
+impl Record {
+    #[must_use]
+    pub fn time(&self) -> EventTime {
+        match self {
+            Self::Reading(reading) => reading.time,
+            Self::Gap(gap) => gap.time,
+        }
+    }
+}
+
+/// One result line of a derived stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub time: EventTime,
+    /// The JSON object as the engine wrote it, without a newline.
+    pub line: Vec<u8>,
+}
+
+/// What a block holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    Readings {
+        series: Vec<Series>,
+        records: Vec<Record>,
+    },
+    Rows(Vec<Row>),
+}
+
+impl Body {
+    /// Number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Readings { records, .. } => records.len(),
+            Self::Rows(rows) => rows.len(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A block as read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    pub at: TopicPartition,
+    pub base: Offset,
+    pub epoch: Epoch,
+    pub body: Body,
+}
+
+impl Block {
+    #[must_use]
+    pub fn key(&self) -> BlockKey {
+        BlockKey {
+            at: self.at,
+            base: self.base,
+            chunk: 0,
+        }
+    }
+
+    /// Offset after the last record: the base of the next block.
+    #[must_use]
+    pub fn end(&self) -> Offset {
+        Offset(self.base.0 + self.body.len() as u64)
+    }
+}
+
+/// What a block's first bytes say, read without its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockHead {
+    pub epoch: Epoch,
+    pub base: Offset,
+    pub count: u16,
+    /// Smallest and largest event time inside.
+    pub time_min: EventTime,
+    pub time_max: EventTime,
+}
+
+impl BlockHead {
+    /// Offset after the last record.
+    #[must_use]
+    pub fn end(&self) -> Offset {
+        Offset(self.base.0 + u64::from(self.count))
+    }
+}
+
+/// A block that cannot be read, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockError {
+    pub key: BlockKey,
+    pub fault: BlockFault,
+}
+
+/// What is wrong with a block's bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockFault {
+    /// Not a block at all, or cut inside its head.
+    NoBlock,
+    /// Written by a newer version.
+    Version {
+        found: u8,
+    },
+    Crc {
+        stored: u32,
+        actual: u32,
+    },
+    /// The CRC holds but the content breaks the table: a fault of the writer.
+    Malformed {
+        position: usize,
+    },
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BlockKey { at, base, .. } = self.key;
+        write!(
+            f,
+            "topic {} partition {} offset {}: ",
+            at.topic.0, at.partition.0, base.0
+        )?;
+        match &self.fault {
+            BlockFault::NoBlock => write!(f, "no block stands here"),
+            BlockFault::Version { found } => write!(
+                f,
+                "block version {found}, this program reads up to {BLOCK_VERSION}: use a newer one"
+            ),
+            BlockFault::Crc { stored, actual } => {
+                write!(f, "CRC is {actual:08x}, stored {stored:08x}")
+            }
+            BlockFault::Malformed { position } => write!(f, "malformed at byte {position}"),
+        }
+    }
+}
+
+impl std::error::Error for BlockError {}

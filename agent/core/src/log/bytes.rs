@@ -1,0 +1,185 @@
+//! Reading and writing of the integers that block payloads are made of.
+//! Reads are bounded by the bytes at hand and never panic.
+
+/// Longest LEB128 form of a u64.
+const VARINT_BYTES_MAX: usize = 10;
+
+/// Appends `value` as LEB128: seven bits a byte, low bits first.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a signed value in zigzag form, so that small magnitudes stay short.
+pub fn put_zigzag(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
+/// Appends a short text: one length byte, then its UTF-8.
+///
+/// # Panics
+/// When the text is over 255 bytes: callers hold texts that are bounded below that.
+pub fn put_text(out: &mut Vec<u8>, text: &str) {
+    let len = u8::try_from(text.len()).expect("names and units are bounded below 256 bytes");
+    out.push(len);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Bytes ended early, or held a form that no writer writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed {
+    /// Position in the bytes that were read.
+    pub position: usize,
+}
+
+/// A bounded reader over bytes from the disk or the wire.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: 0 }
+    }
+
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.position == self.bytes.len()
+    }
+
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    #[must_use]
+    pub fn malformed(&self) -> Malformed {
+        Malformed {
+            position: self.position,
+        }
+    }
+
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// When fewer are left.
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        if count > self.remaining() {
+            return Err(self.malformed());
+        }
+        let taken = &self.bytes[self.position..self.position + count];
+        self.position += count;
+        Ok(taken)
+    }
+
+    /// The next `N` bytes as an array.
+    ///
+    /// # Errors
+    /// When fewer are left.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.take(N)?);
+        Ok(out)
+    }
+
+    /// One byte.
+    ///
+    /// # Errors
+    /// At the end.
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// A LEB128 value.
+    ///
+    /// # Errors
+    /// When it does not end or does not fit 64 bits.
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0_u64;
+        for index in 0..VARINT_BYTES_MAX {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if index == VARINT_BYTES_MAX - 1 && bits > 1 {
+                return Err(self.malformed());
+            }
+            value |= bits << (7 * index);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(self.malformed())
+    }
+
+    /// A zigzag value.
+    ///
+    /// # Errors
+    /// As [`Reader::varint`].
+    pub fn zigzag(&mut self) -> Result<i64, Malformed> {
+        let raw = self.varint()?;
+        Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+    }
+
+    /// A text with its length byte.
+    ///
+    /// # Errors
+    /// When it is cut or no UTF-8.
+    pub fn text(&mut self) -> Result<&'a str, Malformed> {
+        let len = usize::from(self.byte()?);
+        let at = self.malformed();
+        std::str::from_utf8(self.take(len)?).map_err(|_| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn edges_of_varints() {
+        for (value, bytes) in [
+            (0, 1),
+            (127, 1),
+            (128, 2),
+            (16_383, 2),
+            (16_384, 3),
+            (u64::MAX, 10),
+        ] {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            assert_eq!(out.len(), bytes, "{value}");
+            assert_eq!(Reader::new(&out).varint(), Ok(value));
+        }
+        assert!(Reader::new(&[0x80; 11]).varint().is_err(), "no end");
+        let mut too_big = [0xff; 10];
+        too_big[9] = 2;
+        assert!(Reader::new(&too_big).varint().is_err(), "over 64 bits");
+    }
+
+    proptest! {
+        #[test]
+        fn integers_come_back(value: u64, signed: i64) {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            put_zigzag(&mut out, signed);
+            let mut reader = Reader::new(&out);
+            prop_assert_eq!(reader.varint(), Ok(value));
+            prop_assert_eq!(reader.zigzag(), Ok(signed));
+            prop_assert!(reader.is_at_end());
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let mut reader = Reader::new(&bytes);
+            let _ = reader.varint();
+            let _ = reader.text();
+            let _ = reader.zigzag();
+        }
+    }
+}

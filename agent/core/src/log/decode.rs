@@ -1,0 +1,235 @@
+//! Reads blocks back. Checks the CRC first, then every length and index, so that
+//! bytes of any kind give an error with a position and never a panic.
+
+use std::sync::Arc;
+
+use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
+use forebay_wire::message::{GapReason, Quality};
+
+use super::block::{
+    BLOCK_MAGIC, BLOCK_VERSION, Block, BlockError, BlockFault, BlockHead, Body, GapRecord,
+    ReadingRecord, Record, Row, Series,
+};
+use super::builder::{BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, COLUMNS, Column, DeltaState};
+use super::bytes::{Malformed, Reader};
+use super::key::BlockKey;
+use crate::limits::{BLOCK_RECORDS_MAX, SERIES_PER_BLOCK_MAX};
+use crate::units::{Epoch, EventTime, Offset};
+
+/// CRC-32C over the key and everything but the CRC field itself, so that a block
+/// under another key is found as well as a flipped bit.
+#[must_use]
+pub(super) fn block_crc(key: BlockKey, block: &[u8]) -> u32 {
+    let crc = crc32c::crc32c(&key.to_bytes());
+    let crc = crc32c::crc32c_append(crc, &block[..4]);
+    crc32c::crc32c_append(crc, &block[8..])
+}
+
+/// Reads a block's head after checking all of its bytes.
+///
+/// # Errors
+/// When the bytes are no block, are of a newer version or fail their CRC.
+pub fn decode_head(key: BlockKey, bytes: &[u8]) -> Result<BlockHead, BlockError> {
+    let fail = |fault| BlockError { key, fault };
+    if bytes.len() < BLOCK_HEAD_BYTES || bytes[..2] != BLOCK_MAGIC {
+        return Err(fail(BlockFault::NoBlock));
+    }
+    if bytes[2] != BLOCK_VERSION {
+        return Err(fail(BlockFault::Version { found: bytes[2] }));
+    }
+    let mut reader = Reader::new(&bytes[4..BLOCK_HEAD_BYTES]);
+    let head = read_head(&mut reader).map_err(|_| fail(BlockFault::NoBlock))?;
+    let (stored, actual) = (head.0, block_crc(key, bytes));
+    if stored != actual {
+        return Err(fail(BlockFault::Crc { stored, actual }));
+    }
+    let head = head.1;
+    if head.base != key.base || head.count == 0 || usize::from(head.count) > BLOCK_RECORDS_MAX {
+        return Err(fail(BlockFault::Malformed { position: 12 }));
+    }
+    Ok(head)
+}
+
+fn read_head(reader: &mut Reader<'_>) -> Result<(u32, BlockHead), Malformed> {
+    let crc = u32::from_le_bytes(reader.array()?);
+    let head = BlockHead {
+        epoch: Epoch(u32::from_le_bytes(reader.array()?)),
+        base: Offset(u64::from_le_bytes(reader.array()?)),
+        count: u16::from_le_bytes(reader.array()?),
+        time_min: EventTime(i64::from_le_bytes(reader.array()?)),
+        time_max: EventTime(i64::from_le_bytes(reader.array()?)),
+    };
+    Ok((crc, head))
+}
+
+/// Reads a whole block.
+///
+/// # Errors
+/// As [`decode_head`], and when the payload breaks the byte table.
+pub fn decode(key: BlockKey, bytes: &[u8]) -> Result<Block, BlockError> {
+    let head = decode_head(key, bytes)?;
+    let mut reader = Reader::new(&bytes[BLOCK_HEAD_BYTES..]);
+    let count = usize::from(head.count);
+    let body = match bytes[3] {
+        CODEC_READINGS => read_readings(&mut reader, count),
+        CODEC_ROWS => read_rows(&mut reader, count),
+        _ => Err(Malformed { position: 3 }),
+    };
+    let body = body.map_err(|at| BlockError {
+        key,
+        fault: BlockFault::Malformed {
+            position: at.position,
+        },
+    })?;
+    Ok(Block {
+        at: key.at,
+        base: key.base,
+        epoch: head.epoch,
+        body,
+    })
+}
+
+fn read_rows(reader: &mut Reader<'_>, count: usize) -> Result<Body, Malformed> {
+    let mut rows = Vec::with_capacity(count);
+    let mut time = 0_i64;
+    for _ in 0..count {
+        time = time.wrapping_add(reader.zigzag()?);
+        let len = usize::try_from(reader.varint()?).map_err(|_| reader.malformed())?;
+        rows.push(Row {
+            time: EventTime(time),
+            line: reader.take(len)?.to_vec(),
+        });
+    }
+    end_of(reader)?;
+    Ok(Body::Rows(rows))
+}
+
+fn end_of(reader: &Reader<'_>) -> Result<(), Malformed> {
+    if reader.is_at_end() {
+        Ok(())
+    } else {
+        Err(reader.malformed())
+    }
+}
+
+fn read_readings(reader: &mut Reader<'_>, count: usize) -> Result<Body, Malformed> {
+    let (series, mut deltas) = read_series(reader)?;
+    let mut columns: [Reader<'_>; COLUMNS] = std::array::from_fn(|_| Reader::new(&[]));
+    for column in &mut columns {
+        let len = usize::try_from(reader.varint()?).map_err(|_| reader.malformed())?;
+        *column = Reader::new(reader.take(len)?);
+    }
+    end_of(reader)?;
+    let mut records = Vec::with_capacity(count);
+    for _ in 0..count {
+        records.push(read_record(&mut columns, &mut deltas)?);
+    }
+    columns.iter().try_for_each(end_of)?;
+    Ok(Body::Readings { series, records })
+}
+
+fn read_series(reader: &mut Reader<'_>) -> Result<(Vec<Series>, DeltaState), Malformed> {
+    let count = reader.varint()?;
+    if count > SERIES_PER_BLOCK_MAX as u64 {
+        return Err(reader.malformed());
+    }
+    let mut deltas = DeltaState::default();
+    let mut out = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let series = Series {
+            uid: DeviceUid(reader.array()?),
+            boot: boot(reader)?,
+            channel: ChannelNo(reader.byte()?),
+            scale: reader.byte()?,
+            name: Arc::from(reader.text()?),
+            unit: Arc::from(reader.text()?),
+        };
+        deltas.add_series(series.uid, series.boot);
+        out.push(series);
+    }
+    Ok((out, deltas))
+}
+
+fn boot(reader: &mut Reader<'_>) -> Result<BootId, Malformed> {
+    let raw = reader.varint()?;
+    u32::try_from(raw)
+        .map(BootId)
+        .map_err(|_| reader.malformed())
+}
+
+fn read_record(
+    columns: &mut [Reader<'_>; COLUMNS],
+    deltas: &mut DeltaState,
+) -> Result<Record, Malformed> {
+    let kind = columns[Column::Kind as usize].varint()?;
+    deltas.time = deltas
+        .time
+        .wrapping_add(columns[Column::Time as usize].zigzag()?);
+    let time = EventTime(deltas.time);
+    if kind == 0 {
+        return read_gap(&mut columns[Column::Gap as usize], time).map(Record::Gap);
+    }
+    let bad_kind = columns[Column::Kind as usize].malformed();
+    let index = usize::try_from(kind - 1).map_err(|_| bad_kind)?;
+    let (source, last_value) = *deltas.series.get(index).ok_or(bad_kind)?;
+    let state = &mut deltas.sources[source];
+    let ordinal = columns[Column::Ordinal as usize].zigzag()?;
+    let tick = columns[Column::Tick as usize].zigzag()?;
+    state.ordinal = state.ordinal.wrapping_add(ordinal as u64);
+    state.tick = state.tick.wrapping_add(tick as u64);
+    let (ordinal, tick) = (Ordinal(state.ordinal), Tick(state.tick));
+    let uncertainty = &mut columns[Column::Uncertainty as usize];
+    let wide = i64::from(deltas.uncertainty).wrapping_add(uncertainty.zigzag()?);
+    deltas.uncertainty = u32::try_from(wide).map_err(|_| uncertainty.malformed())?;
+    let values = &mut columns[Column::Value as usize];
+    let wide = i64::from(last_value).wrapping_add(values.zigzag()?);
+    let value = i32::try_from(wide).map_err(|_| values.malformed())?;
+    deltas.series[index].1 = value;
+    let qualities = &mut columns[Column::Quality as usize];
+    let code = qualities.byte()?;
+    Ok(Record::Reading(ReadingRecord {
+        series: index as u16,
+        ordinal,
+        tick,
+        time,
+        uncertainty_us: deltas.uncertainty,
+        value,
+        quality: quality_from(code).ok_or(qualities.malformed())?,
+    }))
+}
+
+fn read_gap(reader: &mut Reader<'_>, time: EventTime) -> Result<GapRecord, Malformed> {
+    Ok(GapRecord {
+        uid: DeviceUid(reader.array()?),
+        boot: boot(reader)?,
+        first: Ordinal(reader.varint()?),
+        count: reader.varint()?,
+        reason: gap_reason_from(reader.byte()?).ok_or(reader.malformed())?,
+        time,
+    })
+}
+
+fn quality_from(code: u8) -> Option<Quality> {
+    [
+        Quality::Ok,
+        Quality::Stale,
+        Quality::Saturated,
+        Quality::BusError,
+        Quality::CrcError,
+        Quality::Implausible,
+        Quality::WarmingUp,
+    ]
+    .into_iter()
+    .find(|quality| *quality as u8 == code)
+}
+
+fn gap_reason_from(code: u8) -> Option<GapReason> {
+    [
+        GapReason::RingFull,
+        GapReason::IsrFull,
+        GapReason::SensorOff,
+        GapReason::PowerLoss,
+    ]
+    .into_iter()
+    .find(|reason| *reason as u8 == code)
+}

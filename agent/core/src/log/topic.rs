@@ -1,0 +1,14 @@
+//! Which topics there are. Numbers are stored in keys: append only.
+
+use crate::units::TopicId;
+
+/// Raw readings and gaps, by device.
+pub const READINGS: TopicId = TopicId(0);
+/// What is no reading but changes a result.
+pub const CONTROL: TopicId = TopicId(1);
+/// Readings that were late for every window.
+pub const LATE: TopicId = TopicId(2);
+/// Readings that are kept but believed by nobody.
+pub const QUARANTINE: TopicId = TopicId(3);
+/// Derived streams take numbers from here up, one per definition.
+pub const DERIVED_FIRST: TopicId = TopicId(16);
