@@ -3,6 +3,14 @@
 /// Largest stored block. sled spills values above about 7.6 KiB into files that
 /// it never syncs, so a block stays well below.
 pub const BLOCK_BYTES_MAX: usize = 6 * 1024;
+/// Longest key of a meta entry of the store.
+pub const META_KEY_BYTES_MAX: usize = 256;
+/// Longest value of a meta entry: the same spill rule as for blocks.
+pub const META_VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
+/// Most commits that share one sync: bounds what waits for its ack.
+pub const COMMITS_PER_SYNC_MAX: usize = 64;
+/// Requests that may wait for the storage thread.
+pub const STORE_REQUESTS_MAX: usize = 256;
 /// Most records in one block: bounds the MQTT message that a block becomes.
 pub const BLOCK_RECORDS_MAX: usize = 512;
 /// Largest MQTT payload sent or taken.

@@ -7,8 +7,27 @@
 
 use std::fmt;
 
+use crate::limits::{BLOCK_BYTES_MAX, META_KEY_BYTES_MAX, META_VALUE_BYTES_MAX};
 use crate::log::key::{BlockKey, TopicPartition};
-use crate::units::Offset;
+use crate::units::{Epoch, LogId, Offset};
+
+pub mod memory;
+
+/// Meta keys that start with this belong to the store itself (log id, epoch):
+/// they can be read like others but a batch may not write them.
+pub const META_RESERVED_PREFIX: &[u8] = b"store.";
+
+/// Which log this is, and which opening of it. Known once the store is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreInfo {
+    /// Drawn when the log was created.
+    pub log_id: LogId,
+    /// Counts the openings for writing, from 1. Durable before the first append.
+    pub epoch: Epoch,
+    /// Drawn at this opening: two copies of one directory count the same epochs
+    /// but cannot draw the same nonces.
+    pub nonce: u64,
+}
 
 /// A stored block with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +42,40 @@ pub struct WriteBatch {
     pub blocks: Vec<StoredBlock>,
     /// Small facts beside the log (marks, topic table, log identity): key to value.
     pub meta: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl WriteBatch {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.meta.is_empty()
+    }
+
+    /// Asserts the bounds that every store relies on.
+    ///
+    /// # Panics
+    /// See [`Store::append`].
+    pub fn check(&self) {
+        for block in &self.blocks {
+            assert!(
+                block.bytes.len() <= BLOCK_BYTES_MAX,
+                "a block of {} bytes at {:?}: the store takes {BLOCK_BYTES_MAX}",
+                block.bytes.len(),
+                block.key,
+            );
+        }
+        for (key, value) in &self.meta {
+            assert!(
+                key.len() <= META_KEY_BYTES_MAX && value.len() <= META_VALUE_BYTES_MAX,
+                "a meta entry of {} and {} bytes: the store takes {META_KEY_BYTES_MAX} and {META_VALUE_BYTES_MAX}",
+                key.len(),
+                value.len(),
+            );
+            assert!(
+                !key.starts_with(META_RESERVED_PREFIX),
+                "a meta key of the store's own written from outside",
+            );
+        }
+    }
 }
 
 /// Why the store did not do as asked. After one the store is not written to
@@ -50,18 +103,29 @@ pub trait Store: Send {
     /// Writes a batch; it is visible to reads at once and durable after [`Store::sync`].
     ///
     /// # Errors
-    /// When the store cannot take it; nothing of the batch is then promised.
+    /// When the store cannot take it; nothing of the batch is then promised, and
+    /// every later `append` and `sync` fails too.
+    ///
+    /// # Panics
+    /// When a block is longer than `BLOCK_BYTES_MAX`, a meta key longer than
+    /// `META_KEY_BYTES_MAX`, a meta value longer than `META_VALUE_BYTES_MAX`, or a
+    /// meta key is a reserved one: these are the caller's bugs ([`WriteBatch::check`]).
     fn append(&mut self, batch: &WriteBatch) -> Result<(), StoreError>;
 
     /// Makes every batch so far survive a power cut.
     ///
     /// # Errors
-    /// When that cannot be said; none of the unsynced batches may be acked.
+    /// When that cannot be said; none of the unsynced batches may be acked, and
+    /// every later `append` and `sync` fails too.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Whole blocks of one partition in order, starting with the one that holds
-    /// `from` (or the first after it), up to about `bytes_max` but at least one.
-    /// Empty at the end.
+    /// Whole blocks of one partition in key order, starting with chunk 0 of the
+    /// last block whose base is at most `from`, or with the first block after it
+    /// when there is none. More blocks follow while their sum stays within
+    /// `bytes_max`; the first one comes in any case. Empty when the partition is.
+    ///
+    /// How many records a block holds is not known here, so past the end the last
+    /// block comes again: the reader compares with its durable head.
     ///
     /// # Errors
     /// When the store cannot read.
