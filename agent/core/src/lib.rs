@@ -13,3 +13,5 @@ pub mod log;
 pub mod store;
 
 pub mod engine;
+
+pub mod forward;

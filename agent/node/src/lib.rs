@@ -1,1 +1,3 @@
 //! The process around the pure core.
+
+pub mod mqtt;
