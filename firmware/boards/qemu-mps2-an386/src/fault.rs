@@ -1,0 +1,71 @@
+//! What happens when the firmware is wrong: panics and hard faults.
+//!
+//! Under a debugger both end the run with exit code 1, so that no test goes on
+//! after one. Without one, the device starts again and its next Hello says why.
+
+use core::arch::naked_asm;
+use core::panic::PanicInfo;
+
+use defmt_semihosting as _;
+use semihosting::sys::arm_compat::{ExitReason, sys_exit_extended};
+
+const EXIT_PANIC: usize = 1;
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    cortex_m::interrupt::disable();
+    match info.location() {
+        Some(place) => defmt::error!("panic at {=str}:{=u32}", place.file(), place.line()),
+        None => defmt::error!("panic"),
+    }
+    stop()
+}
+
+/// A panic of defmt has already said what it is.
+#[defmt::panic_handler]
+fn defmt_panic() -> ! {
+    cortex_m::interrupt::disable();
+    stop()
+}
+
+fn stop() -> ! {
+    sys_exit_extended(ExitReason::ADP_Stopped_ApplicationExit, EXIT_PANIC);
+    // Still here: there is no debugger.
+    crate::boot::request_reset()
+}
+
+extern "C" fn on_fault() -> ! {
+    stop()
+}
+
+/// Without a debugger the semihosting breakpoint `bkpt 0xab` is a hard fault:
+/// the call is then skipped and answers -1. Any other fault is the end.
+///
+/// In assembly, because it goes back with another result and place in the frame.
+// SAFETY: cortex-m-rt's vector table names this symbol.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn HardFault() {
+    // SAFETY: r0 to r3 and r12 are saved by the hardware. EXC_RETURN's bit 2
+    // tells on which stack the frame is; in it r0 is word 0 and the place of the
+    // fault word 6, which is even and has an instruction at it.
+    naked_asm!(
+        "tst lr, #4",
+        "ite eq",
+        "mrseq r0, msp",
+        "mrsne r0, psp",
+        "ldr r1, [r0, #24]",
+        "ldrh r2, [r1]",
+        "movw r3, #0xbeab",
+        "cmp r2, r3",
+        "bne 1f",
+        "adds r1, #2",
+        "str r1, [r0, #24]",
+        "mov r1, #-1",
+        "str r1, [r0]",
+        "bx lr",
+        "1:",
+        "b {fault}",
+        fault = sym on_fault,
+    )
+}

@@ -1,0 +1,42 @@
+//! What the debugger (QEMU) gives by semihosting: a random number, arguments and
+//! an exit code. Without one, each call fails and the firmware goes on.
+
+use core::mem::MaybeUninit;
+
+use semihosting::experimental::random;
+use semihosting::sys::arm_compat::{sys_clock, sys_get_cmdline_uninit, sys_time};
+
+/// Longest command line that is looked at.
+const COMMAND_LINE_MAX: usize = 256;
+const UID_KEY: &[u8] = b"uid=";
+
+/// A number for a cold start. From the host's /dev/urandom: as good as that. If
+/// there is none, seconds since 1970 mixed with the hundredths since QEMU's
+/// start: not random, but another one a second later. With no debugger at all,
+/// `None`.
+pub fn random_number() -> Option<u32> {
+    let mut bytes = [0; 4];
+    if random::fill_bytes(&mut bytes).is_ok() {
+        return Some(u32::from_le_bytes(bytes));
+    }
+    let seconds = sys_time().ok()? as u32;
+    let hundredths = sys_clock().unwrap_or(0) as u32;
+    Some(seconds.wrapping_mul(0x9e37_79b9) ^ hundredths)
+}
+
+/// The device uid from `-semihosting-config arg=uid=0123456789abcdef`.
+pub fn uid() -> Option<[u8; 8]> {
+    let mut buffer = [MaybeUninit::uninit(); COMMAND_LINE_MAX];
+    let line = sys_get_cmdline_uninit(&mut buffer).ok()?;
+    line.split(|byte| *byte == b' ')
+        .find_map(|word| parse_uid(word.strip_prefix(UID_KEY)?))
+}
+
+fn parse_uid(digits: &[u8]) -> Option<[u8; 8]> {
+    let digits = core::str::from_utf8(digits).ok()?;
+    // `from_str_radix` also takes a sign.
+    if digits.len() != 16 || digits.starts_with('+') {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok().map(u64::to_be_bytes)
+}

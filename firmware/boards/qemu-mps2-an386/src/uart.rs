@@ -1,0 +1,128 @@
+//! CMSDK UART 0, between its interrupts and the main loop: the serial link.
+//!
+//! Owns a queue for each direction. Always holds: nothing here waits. A byte
+//! that finds the receive queue full is dropped and counted; the frame's CRC
+//! finds that out. Bound: [`RX_QUEUE`] and [`TX_QUEUE`] bytes. Knows no frames.
+
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use critical_section::Mutex;
+use heapless::Deque;
+
+use crate::reg::{CLOCK_HZ, Reg};
+use crate::timer;
+use crate::vectors::Irq;
+
+/// Baud rate; QEMU does not pace it, a board does.
+pub const BAUD: u32 = 115_200;
+/// Received bytes that may wait, each with its stamp: a full frame and some acks.
+pub const RX_QUEUE: usize = 384;
+/// Bytes that may wait to be sent: one full frame on the line and a half.
+pub const TX_QUEUE: usize = 384;
+
+const TX_FULL: u32 = 1;
+const ENABLE_ALL: u32 = 0b1111; // TX, RX and the interrupt of each
+const TX_DONE: u32 = 1;
+const RX_DONE: u32 = 1 << 1;
+
+// SAFETY: UART 0 of the AN386 image (`info mtree`: 0x40004000), its DATA register.
+static DATA: Reg = unsafe { Reg::at(0x4000_4000) };
+// SAFETY: as above, STATE.
+static STATE: Reg = unsafe { Reg::at(0x4000_4004) };
+// SAFETY: as above, CTRL.
+static CTRL: Reg = unsafe { Reg::at(0x4000_4008) };
+// SAFETY: as above, INTSTATUS.
+static INT_STATUS: Reg = unsafe { Reg::at(0x4000_400c) };
+// SAFETY: as above, BAUDDIV.
+static BAUD_DIV: Reg = unsafe { Reg::at(0x4000_4010) };
+
+/// A byte with the counter at its receipt. Stamped here and not in the main
+/// loop: what the loop is busy with must not end up in the clock of the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    pub byte: u8,
+    pub counter: u32,
+}
+
+static RX: Mutex<RefCell<Deque<Received, RX_QUEUE>>> = Mutex::new(RefCell::new(Deque::new()));
+static TX: Mutex<RefCell<Deque<u8, TX_QUEUE>>> = Mutex::new(RefCell::new(Deque::new()));
+static RX_DROPPED: AtomicU32 = AtomicU32::new(0);
+
+/// Sets the rate and turns both directions on.
+pub fn start() {
+    CTRL.write(0);
+    BAUD_DIV.write(CLOCK_HZ / BAUD);
+    INT_STATUS.write(TX_DONE | RX_DONE);
+    CTRL.write(ENABLE_ALL);
+}
+
+/// The oldest received byte.
+pub fn receive() -> Option<Received> {
+    critical_section::with(|cs| RX.borrow_ref_mut(cs).pop_front())
+}
+
+/// Bytes that were dropped because the main loop was late.
+pub fn dropped() -> u32 {
+    RX_DROPPED.load(Ordering::Relaxed)
+}
+
+/// Room for bytes to send.
+pub fn room() -> usize {
+    critical_section::with(|cs| {
+        let queue = TX.borrow_ref(cs);
+        queue.capacity() - queue.len()
+    })
+}
+
+/// Queues bytes and starts sending. The caller has asked for [`room`]; what
+/// does not fit is left out and found by the other side's CRC.
+pub fn send(bytes: &[u8]) {
+    critical_section::with(|cs| {
+        let mut queue = TX.borrow_ref_mut(cs);
+        for byte in bytes {
+            if queue.push_back(*byte).is_err() {
+                break;
+            }
+        }
+    });
+    // The handler sends the first byte; the hardware calls it for the others.
+    cortex_m::peripheral::NVIC::pend(Irq::Uart0Tx);
+}
+
+/// Sleeps until the next interrupt, unless a byte came in since the loop looked.
+pub fn sleep_unless_received() {
+    critical_section::with(|cs| {
+        if RX.borrow_ref(cs).is_empty() {
+            // Interrupts are masked, so none can slip in before the sleep; a
+            // pending one still ends it and is served when the mask goes.
+            cortex_m::asm::wfi();
+        }
+    });
+}
+
+/// A byte came in.
+pub extern "C" fn on_receive() {
+    let counter = timer::counter();
+    INT_STATUS.write(RX_DONE);
+    let received = Received {
+        byte: DATA.read() as u8,
+        counter,
+    };
+    critical_section::with(|cs| {
+        if RX.borrow_ref_mut(cs).push_back(received).is_err() {
+            RX_DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+/// The transmitter has room: one byte at a time, so that it stays short.
+pub extern "C" fn on_sent() {
+    INT_STATUS.write(TX_DONE);
+    if STATE.read() & TX_FULL != 0 {
+        return;
+    }
+    if let Some(byte) = critical_section::with(|cs| TX.borrow_ref_mut(cs).pop_front()) {
+        DATA.write(byte.into());
+    }
+}
