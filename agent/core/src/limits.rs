@@ -3,6 +3,8 @@
 /// Largest stored block. sled spills values above about 7.6 KiB into files that
 /// it never syncs, so a block stays well below.
 pub const BLOCK_BYTES_MAX: usize = 6 * 1024;
+/// Longest key of any entry of a database.
+pub const STORE_KEY_BYTES_MAX: usize = 512;
 /// Longest key of a meta entry of the store.
 pub const META_KEY_BYTES_MAX: usize = 256;
 /// Longest value of a meta entry: the same spill rule as for blocks.

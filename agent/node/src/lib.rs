@@ -1,3 +1,5 @@
 //! The process around the pure core.
 
+pub mod store;
+
 pub mod mqtt;

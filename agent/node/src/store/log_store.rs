@@ -1,0 +1,315 @@
+//! The log on disk: blocks and meta entries of the newest generation, and the
+//! identity of the log.
+//!
+//! Always holds: the log id was drawn once, and every opening has a new epoch
+//! with its own nonce, durable before the first append. One process at a time
+//! (`lock`). Knows nothing of what is in a block. Bound: one generation is open.
+
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use forebay_core::log::key::{BlockKey, TopicPartition};
+use forebay_core::store::{Store, StoreError, StoreInfo, StoredBlock, WriteBatch};
+use forebay_core::units::{Epoch, LogId, Offset};
+
+use super::sled_db::{SledDb, Write};
+use super::{DirLock, OpenError};
+
+const BLOCKS: usize = 0;
+const META: usize = 1;
+const TREES: [&str; 2] = ["blocks", "meta"];
+
+/// Under the reserved prefix; byte table in `agent/node/docs/store.md`.
+const LOG_ID_KEY: &[u8] = b"store.log_id";
+const EPOCH_KEY: &[u8] = b"store.epoch";
+const IDENTITY_VERSION: u8 = 1;
+const LOG_ID_VALUE_BYTES: usize = 1 + 16;
+const EPOCH_VALUE_BYTES: usize = 1 + 4 + 8;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct LogStore {
+    db: SledDb,
+    info: StoreInfo,
+    _lock: DirLock,
+}
+
+impl LogStore {
+    /// Opens the log in `<data_dir>/log`, creating what is missing, as a new epoch.
+    ///
+    /// # Errors
+    /// When another process holds it, the system refuses, or it is damaged.
+    pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
+        let lock = DirLock::take(data_dir)?;
+        let dir = newest_generation(&data_dir.join("log"))?;
+        let mut db = SledDb::open(&dir, &TREES)?;
+        let info = begin_epoch(&mut db).map_err(|said| OpenError::Damaged { dir, said })?;
+        Ok(Self {
+            db,
+            info,
+            _lock: lock,
+        })
+    }
+
+    #[must_use]
+    pub fn info(&self) -> StoreInfo {
+        self.info
+    }
+}
+
+/// The directory of the generation to write: the one there is, or the first.
+fn newest_generation(log_dir: &Path) -> Result<PathBuf, OpenError> {
+    std::fs::create_dir_all(log_dir)
+        .and_then(|()| super::sync_dir(log_dir.parent().unwrap_or(Path::new("."))))
+        .map_err(|e| OpenError::system(log_dir, "create the directory", &e))?;
+    let list = |e| OpenError::system(log_dir, "list the directory", &e);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(log_dir).map_err(list)? {
+        let name = entry.map_err(list)?.file_name();
+        found.extend(name.to_str().and_then(generation_number));
+    }
+    found.sort_unstable();
+    match found[..] {
+        [] => Ok(log_dir.join(generation_name(1))),
+        [only] => Ok(log_dir.join(generation_name(only))),
+        [..] => Err(OpenError::Damaged {
+            dir: log_dir.to_owned(),
+            said: format!(
+                "it holds {} generations, and this version reads one: use the version that wrote it",
+                found.len()
+            ),
+        }),
+    }
+}
+
+/// `g-00000001` for 1.
+fn generation_name(number: u32) -> String {
+    format!("g-{number:08}")
+}
+
+fn generation_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("g-")?.parse().ok()?;
+    (generation_name(number) == name).then_some(number)
+}
+
+/// Reads or draws the log id, counts the epoch up and makes both durable.
+fn begin_epoch(db: &mut SledDb) -> Result<StoreInfo, String> {
+    let said = |error: StoreError| error.to_string();
+    let log_id = match db.get(META, LOG_ID_KEY).map_err(said)? {
+        Some(value) => decode_log_id(&value)?,
+        None if has_blocks(db).map_err(said)? => {
+            return Err("it holds blocks but no log id".to_owned());
+        }
+        None => LogId(random()?),
+    };
+    let last = match db.get(META, EPOCH_KEY).map_err(said)? {
+        Some(value) => decode_epoch(&value)?,
+        None => 0,
+    };
+    let epoch = last
+        .checked_add(1)
+        .ok_or("it was opened 2^32 times: its epochs are used up")?;
+    let nonce = u64::from_be_bytes(random()?);
+    let id_value = encode_log_id(log_id);
+    let epoch_value = encode_epoch(epoch, nonce);
+    let put = |key, value| Write {
+        tree: META,
+        key,
+        value: Some(value),
+        must_be_new: false,
+    };
+    db.write(&[put(LOG_ID_KEY, &id_value), put(EPOCH_KEY, &epoch_value)])
+        .and_then(|()| db.sync())
+        .map_err(said)?;
+    Ok(StoreInfo {
+        log_id,
+        epoch: Epoch(epoch),
+        nonce,
+    })
+}
+
+fn has_blocks(db: &SledDb) -> Result<bool, StoreError> {
+    let last = db.last(BLOCKS, Bound::Unbounded, Bound::Unbounded)?;
+    Ok(last.is_some())
+}
+
+fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut out = [0; N];
+    getrandom::fill(&mut out).map_err(|error| format!("no random bytes: {error}"))?;
+    Ok(out)
+}
+
+fn encode_log_id(id: LogId) -> [u8; LOG_ID_VALUE_BYTES] {
+    let mut out = [IDENTITY_VERSION; LOG_ID_VALUE_BYTES];
+    out[1..].copy_from_slice(&id.0);
+    out
+}
+
+fn decode_log_id(value: &[u8]) -> Result<LogId, String> {
+    match <[u8; LOG_ID_VALUE_BYTES]>::try_from(value) {
+        Ok([IDENTITY_VERSION, id @ ..]) => Ok(LogId(id)),
+        Ok([version, ..]) => Err(format!("log id of format {version}, known is 1")),
+        Err(_) => Err(format!("log id of {} bytes, expected 17", value.len())),
+    }
+}
+
+fn encode_epoch(epoch: u32, nonce: u64) -> [u8; EPOCH_VALUE_BYTES] {
+    let mut out = [IDENTITY_VERSION; EPOCH_VALUE_BYTES];
+    out[1..5].copy_from_slice(&epoch.to_be_bytes());
+    out[5..].copy_from_slice(&nonce.to_be_bytes());
+    out
+}
+
+fn decode_epoch(value: &[u8]) -> Result<u32, String> {
+    match <[u8; EPOCH_VALUE_BYTES]>::try_from(value) {
+        Ok([IDENTITY_VERSION, a, b, c, d, ..]) => Ok(u32::from_be_bytes([a, b, c, d])),
+        Ok([version, ..]) => Err(format!("epoch of format {version}, known is 1")),
+        Err(_) => Err(format!("epoch of {} bytes, expected 13", value.len())),
+    }
+}
+
+fn stored(key: &[u8], bytes: &[u8]) -> Result<StoredBlock, StoreError> {
+    let parsed = BlockKey::from_bytes(key).ok_or_else(|| StoreError {
+        doing: "read",
+        said: format!("a block key of {} bytes", key.len()),
+        no_space: false,
+    })?;
+    Ok(StoredBlock {
+        key: parsed,
+        bytes: bytes.to_vec(),
+    })
+}
+
+impl Store for LogStore {
+    fn append(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
+        batch.check();
+        let keys: Vec<_> = batch.blocks.iter().map(|b| b.key.to_bytes()).collect();
+        let blocks = batch.blocks.iter().zip(&keys).map(|(block, key)| Write {
+            tree: BLOCKS,
+            key,
+            value: Some(&block.bytes),
+            must_be_new: false,
+        });
+        let meta = batch.meta.iter().map(|(key, value)| Write {
+            tree: META,
+            key,
+            value: Some(value),
+            must_be_new: false,
+        });
+        self.db.write(&blocks.chain(meta).collect::<Vec<_>>())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.db.sync()
+    }
+
+    fn read(
+        &self,
+        at: TopicPartition,
+        from: Offset,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredBlock>, StoreError> {
+        let key = |base, chunk| BlockKey { at, base, chunk }.to_bytes();
+        let before = self.db.last(
+            BLOCKS,
+            Bound::Included(&key(Offset(0), 0)),
+            Bound::Included(&key(from, u16::MAX)),
+        )?;
+        let first = match before {
+            Some((found, bytes)) => stored(&found, &bytes)?.key.base,
+            None => from,
+        };
+        let mut out: Vec<Result<StoredBlock, StoreError>> = Vec::new();
+        let mut sum = 0;
+        self.db.scan(
+            BLOCKS,
+            Bound::Included(&key(first, 0)),
+            Bound::Included(&key(Offset(u64::MAX), u16::MAX)),
+            |key, bytes| {
+                sum += bytes.len();
+                let fits = out.is_empty() || sum <= bytes_max;
+                if fits {
+                    out.push(stored(key, bytes));
+                }
+                fits
+            },
+        )?;
+        out.into_iter().collect()
+    }
+
+    fn tails(&self) -> Result<Vec<StoredBlock>, StoreError> {
+        let mut out = Vec::new();
+        let mut before: Option<Vec<u8>> = None;
+        loop {
+            let to = before.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let Some((key, bytes)) = self.db.last(BLOCKS, Bound::Unbounded, to)? else {
+                break;
+            };
+            let block = stored(&key, &bytes)?;
+            let first = BlockKey {
+                at: block.key.at,
+                base: Offset(0),
+                chunk: 0,
+            };
+            before = Some(first.to_bytes().to_vec());
+            out.push(block);
+        }
+        out.reverse();
+        Ok(out)
+    }
+
+    fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.db.get(META, key)
+    }
+
+    fn meta_with_prefix(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let mut out = Vec::new();
+        self.db.scan_prefix(META, prefix, |key, value| {
+            out.push((key.to_vec(), value.to_vec()));
+            true
+        })?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_core::store::META_RESERVED_PREFIX;
+
+    use super::*;
+
+    #[test]
+    fn generation_names_parse_back_and_others_do_not() {
+        for (name, want) in [
+            ("g-00000001", Some(1)),
+            ("g-99999999", Some(99_999_999)),
+            ("g-1", None),
+            ("g-00000001.creating", None),
+            ("g-+0000001", None),
+            ("quarantine-g-00000001", None),
+        ] {
+            assert_eq!(generation_number(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn identity_values_decode_or_say_why() {
+        let id = LogId([9; 16]);
+        assert_eq!(decode_log_id(&encode_log_id(id)), Ok(id));
+        assert_eq!(decode_epoch(&encode_epoch(7, u64::MAX)), Ok(7));
+        for bytes in [
+            &[][..],
+            &[1; 12],
+            &[1; 14],
+            &[1; 16],
+            &[1; 18],
+            &[2; 13],
+            &[2; 17],
+        ] {
+            assert!(decode_log_id(bytes).is_err());
+            assert!(decode_epoch(bytes).is_err());
+        }
+        assert!(LOG_ID_KEY.starts_with(META_RESERVED_PREFIX));
+        assert!(EPOCH_KEY.starts_with(META_RESERVED_PREFIX));
+    }
+}

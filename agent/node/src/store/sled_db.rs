@@ -1,0 +1,384 @@
+//! The one file that names sled: a guarded database of a few trees with atomic
+//! writes across them and a sync that survives a power cut.
+//!
+//! Always holds: a value is at most [`VALUE_BYTES_MAX`], because sled spills
+//! larger pages into `blobs/`, which it never syncs; after the first failure
+//! nothing is written until the database is opened again; a panic of sled comes
+//! out as an error. Knows nothing of what keys and values mean. Memory: the page
+//! cache, which grows with the pages touched since open.
+
+use std::fs::File;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forebay_core::limits::{BLOCK_BYTES_MAX, STORE_KEY_BYTES_MAX};
+use forebay_core::store::StoreError;
+use sled::transaction::{ConflictableTransactionError, TransactionError, Transactional};
+
+use super::{OpenError, is_no_space, sync_dir};
+
+/// Largest value. A leaf splits above 16 entries, and 17 of these with their keys
+/// stay below the 128 KiB at which sled spills a page.
+pub const VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
+const _: () = assert!(17 * (VALUE_BYTES_MAX + STORE_KEY_BYTES_MAX) < 128 * 1024);
+
+const CACHE_BYTES: u64 = 8 * 1024 * 1024;
+/// sled collects garbage only in its flusher thread, so that one stays on.
+const FLUSHER_EVERY_MS: u64 = 500;
+/// A database just closed may hold its file lock until its last write task ended.
+const REOPEN_TRIES: u32 = 100;
+const REOPEN_PAUSE: Duration = Duration::from_millis(20);
+
+/// One entry of an atomic write.
+#[derive(Debug, Clone, Copy)]
+pub struct Write<'a> {
+    /// Index into the trees given at open.
+    pub tree: usize,
+    pub key: &'a [u8],
+    /// `None` removes the key.
+    pub value: Option<&'a [u8]>,
+    /// The whole write fails when the key exists.
+    pub must_be_new: bool,
+}
+
+/// A key and its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct SledDb {
+    dir: PathBuf,
+    trees: Vec<sled::Tree>,
+    db: sled::Db,
+    /// Our own handle of `<dir>/db`: sled's flush does not reach the platter.
+    file: File,
+    failed: Option<StoreError>,
+}
+
+impl SledDb {
+    /// Opens the database in `dir`, or creates it whole: a creation that was cut
+    /// short leaves nothing that a later open could stumble over.
+    ///
+    /// # Errors
+    /// When the system refuses or the database is damaged. Nothing is deleted but
+    /// leftovers that hold no data.
+    pub fn open(dir: &Path, trees: &[&str]) -> Result<Self, OpenError> {
+        if !dir.exists() {
+            create(dir)?;
+        }
+        remove_leftovers(dir)?;
+        let (db, trees) = open_guarded(dir, trees)?;
+        let path = dir.join("db");
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|error| OpenError::system(&path, "open for syncing", &error))?;
+        let opened = Self {
+            dir: dir.to_owned(),
+            trees,
+            db,
+            file,
+            failed: None,
+        };
+        opened.check_blobs().map_err(|error| OpenError::Damaged {
+            dir: dir.to_owned(),
+            said: error.said,
+        })?;
+        Ok(opened)
+    }
+
+    /// Writes all entries or none. Durable after [`SledDb::sync`].
+    ///
+    /// # Errors
+    /// When sled fails, or a key that must be new exists; see the module's text.
+    ///
+    /// # Panics
+    /// When a key or value is longer than the bounds above.
+    pub fn write(&mut self, writes: &[Write<'_>]) -> Result<(), StoreError> {
+        for write in writes {
+            let value_bytes = write.value.map_or(0, <[u8]>::len);
+            assert!(
+                write.key.len() <= STORE_KEY_BYTES_MAX && value_bytes <= VALUE_BYTES_MAX,
+                "an entry of {} and {value_bytes} bytes would spill",
+                write.key.len(),
+            );
+        }
+        self.refuse_when_failed()?;
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let done = guarded("append", || transact(&self.trees, writes));
+        self.remember(done)
+    }
+
+    /// Makes every write so far survive a power cut.
+    ///
+    /// # Errors
+    /// When that cannot be said.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.refuse_when_failed()?;
+        let done = self.sync_once();
+        self.remember(done)
+    }
+
+    fn sync_once(&self) -> Result<(), StoreError> {
+        guarded("flush", || {
+            self.db.flush().map_err(|error| sled_error("flush", &error))
+        })?;
+        // The flush above hands the bytes to the system; only this call makes the
+        // file's size and the drive's cache follow.
+        self.file
+            .sync_data()
+            .map_err(|error| io_error("fdatasync", &error))?;
+        self.check_blobs()
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// When sled cannot read.
+    pub fn get(&self, tree: usize, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        guarded("read", || {
+            let found = self.trees[tree].get(key);
+            let found = found.map_err(|error| sled_error("read", &error))?;
+            Ok(found.map(|value| value.to_vec()))
+        })
+    }
+
+    /// The last entry whose key lies within the bounds.
+    ///
+    /// # Errors
+    /// When sled cannot read.
+    pub fn last(
+        &self,
+        tree: usize,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<Entry>, StoreError> {
+        guarded("read", || {
+            match range(&self.trees[tree], from, to).next_back() {
+                None => Ok(None),
+                Some(Ok((key, value))) => Ok(Some((key.to_vec(), value.to_vec()))),
+                Some(Err(error)) => Err(sled_error("read", &error)),
+            }
+        })
+    }
+
+    /// Shows the entries within the bounds in key order until `visit` says no.
+    ///
+    /// # Errors
+    /// When sled cannot read; some entries may have been shown by then.
+    pub fn scan(
+        &self,
+        tree: usize,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        guarded("read", || {
+            for entry in range(&self.trees[tree], from, to) {
+                let (key, value) = entry.map_err(|error| sled_error("read", &error))?;
+                if !visit(&key, &value) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// All entries whose key starts with `prefix`, in key order.
+    ///
+    /// # Errors
+    /// When sled cannot read.
+    pub fn scan_prefix(
+        &self,
+        tree: usize,
+        prefix: &[u8],
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.scan(
+            tree,
+            Bound::Included(prefix),
+            Bound::Unbounded,
+            |key, value| key.starts_with(prefix) && visit(key, value),
+        )
+    }
+
+    fn check_blobs(&self) -> Result<(), StoreError> {
+        let blobs = self.dir.join("blobs");
+        let mut entries =
+            std::fs::read_dir(&blobs).map_err(|error| io_error("look into blobs/", &error))?;
+        if entries.next().is_some() {
+            return Err(StoreError {
+                doing: "check",
+                said: format!("{} is not empty: a page spilled unsynced", blobs.display()),
+                no_space: false,
+            });
+        }
+        Ok(())
+    }
+
+    fn refuse_when_failed(&self) -> Result<(), StoreError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn remember(&mut self, done: Result<(), StoreError>) -> Result<(), StoreError> {
+        if let Err(error) = &done {
+            self.failed = Some(error.clone());
+        }
+        done
+    }
+}
+
+/// Creates beside its place, syncs, and moves there: half a database is never
+/// found under the name.
+fn create(dir: &Path) -> Result<(), OpenError> {
+    let system = |path: &Path, doing, error| OpenError::system(path, doing, &error);
+    let parent = dir.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).map_err(|e| system(parent, "create the directory", e))?;
+    let mut name = dir.as_os_str().to_owned();
+    name.push(".creating");
+    let creating = PathBuf::from(name);
+    if creating.exists() {
+        std::fs::remove_dir_all(&creating)
+            .map_err(|e| system(&creating, "remove a creation that was cut short", e))?;
+    }
+    drop(open_guarded(&creating, &[])?);
+    sync_files(&creating).map_err(|e| system(&creating, "sync", e))?;
+    std::fs::rename(&creating, dir).map_err(|e| system(&creating, "rename", e))?;
+    sync_dir(parent).map_err(|e| system(parent, "sync", e))
+}
+
+fn sync_files(dir: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        File::open(&path)?.sync_all()?;
+    }
+    sync_dir(dir)
+}
+
+/// A snapshot still being generated when the process died stops sled's open for
+/// good. It is renamed only after its own fsync, so no data stands in it alone.
+fn remove_leftovers(dir: &Path) -> Result<(), OpenError> {
+    let entries =
+        std::fs::read_dir(dir).map_err(|e| OpenError::system(dir, "list the directory", &e))?;
+    for entry in entries {
+        let path = entry
+            .map_err(|e| OpenError::system(dir, "list the directory", &e))?
+            .path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            std::fs::remove_file(&path)
+                .map_err(|e| OpenError::system(&path, "remove a leftover", &e))?;
+        }
+    }
+    Ok(())
+}
+
+fn open_guarded(dir: &Path, trees: &[&str]) -> Result<(sled::Db, Vec<sled::Tree>), OpenError> {
+    let config = sled::Config::new()
+        .path(dir)
+        .cache_capacity(CACHE_BYTES)
+        .flush_every_ms(Some(FLUSHER_EVERY_MS));
+    let open = || -> Result<_, sled::Error> {
+        let mut tries = 0;
+        let db = loop {
+            match config.open() {
+                Err(error) if is_lock_error(&error) && tries < REOPEN_TRIES => {
+                    tries += 1;
+                    std::thread::sleep(REOPEN_PAUSE);
+                }
+                opened => break opened?,
+            }
+        };
+        let trees = trees.iter().map(|name| db.open_tree(name));
+        let trees = trees.collect::<Result<Vec<_>, _>>()?;
+        Ok((db, trees))
+    };
+    match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(sled::Error::Io(error))) if is_no_space(&error) => {
+            Err(OpenError::system(dir, "open the database", &error))
+        }
+        Ok(Err(error)) => Err(OpenError::Damaged {
+            dir: dir.to_owned(),
+            said: error.to_string(),
+        }),
+        Err(panic) => Err(OpenError::Damaged {
+            dir: dir.to_owned(),
+            said: panic_text(panic.as_ref()),
+        }),
+    }
+}
+
+fn is_lock_error(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(error) if error.to_string().contains("could not acquire lock"))
+}
+
+fn transact(trees: &[sled::Tree], writes: &[Write<'_>]) -> Result<(), StoreError> {
+    let done = trees.transaction(|views| {
+        for write in writes {
+            let view = &views[write.tree];
+            let old = match write.value {
+                Some(value) => view.insert(write.key, value)?,
+                None => view.remove(write.key)?,
+            };
+            if write.must_be_new && old.is_some() {
+                let key = format!("{:02x?}", write.key);
+                return Err(ConflictableTransactionError::Abort(key));
+            }
+        }
+        Ok(())
+    });
+    done.map_err(|error| match error {
+        TransactionError::Storage(error) => sled_error("append", &error),
+        TransactionError::Abort(key) => StoreError {
+            doing: "append",
+            said: format!("key {key} exists already"),
+            no_space: false,
+        },
+    })
+}
+
+fn range(tree: &sled::Tree, from: Bound<&[u8]>, to: Bound<&[u8]>) -> sled::Iter {
+    tree.range::<Vec<u8>, _>((from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec)))
+}
+
+fn guarded<T>(
+    doing: &'static str,
+    call: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        Err(StoreError {
+            doing,
+            said: panic_text(panic.as_ref()),
+            no_space: false,
+        })
+    })
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("panic: {}", text.unwrap_or("without a text"))
+}
+
+fn io_error(doing: &'static str, error: &std::io::Error) -> StoreError {
+    StoreError {
+        doing,
+        said: error.to_string(),
+        no_space: is_no_space(error),
+    }
+}
+
+fn sled_error(doing: &'static str, error: &sled::Error) -> StoreError {
+    let no_space = matches!(error, sled::Error::Io(error) if is_no_space(error));
+    StoreError {
+        doing,
+        said: error.to_string(),
+        no_space,
+    }
+}
