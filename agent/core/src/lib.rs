@@ -12,6 +12,8 @@ pub mod units;
 pub mod log;
 pub mod store;
 
+pub mod num;
+
 pub mod engine;
 
 pub mod forward;

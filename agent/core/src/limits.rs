@@ -21,3 +21,17 @@ pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 pub const FETCH_BYTES_MAX: usize = 64 * 1024;
 /// Most series that one block names; their index takes at most two bytes.
 pub const SERIES_PER_BLOCK_MAX: usize = 128;
+/// Window operators of one pipeline.
+pub const WINDOWS_MAX: usize = 256;
+/// Figures of one window.
+pub const AGGREGATES_MAX: usize = 64;
+/// Names in a `channels` or `devices` list.
+pub const FILTER_NAMES_MAX: usize = 1024;
+/// Longest name of a device, a channel or a stream.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Longest window, offset or hop, us: with [`EVENT_TIME_MAX`] no start or end overflows.
+pub const WINDOW_SPAN_MAX: i64 = 1 << 60;
+/// Largest event time, us, before and after 1970: about 146,000 years.
+pub const EVENT_TIME_MAX: i64 = 1 << 62;
+
+const _: () = assert!(EVENT_TIME_MAX.checked_add(2 * WINDOW_SPAN_MAX).is_some());

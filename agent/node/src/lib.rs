@@ -1,5 +1,9 @@
 //! The process around the pure core.
 
+pub mod config;
+
 pub mod store;
 
 pub mod mqtt;
+
+pub mod try_run;

@@ -1,0 +1,1 @@
+//! Exact sums: what the engine counts never drifts.

@@ -1,0 +1,269 @@
+//! The agent's and the receiver's sections as types.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::ConfigError;
+use super::reader::{Source, Table};
+use super::schema_agent::{AGENT, DEVICE, DEVICE_PORT, FORWARD, LOG, QUERY, UPSTREAM};
+
+/// `[agent]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// Needed by `forebay run`; see [`super::Config::gateway`].
+    pub gateway: Option<String>,
+    pub data_dir: PathBuf,
+    /// 1 to 16.
+    pub partitions: u16,
+    /// 5 to 50 ms.
+    pub linger: Duration,
+}
+
+/// `[[device_port]]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DevicePort {
+    Serial { path: PathBuf, baud: u32 },
+    Tcp { address: String },
+}
+
+/// `[[device]]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceAlias {
+    pub uid: [u8; 8],
+    pub name: String,
+}
+
+/// How a broker is reached; the password stays in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokerConfig {
+    /// host:port
+    pub address: String,
+    pub client_id: String,
+    pub username: Option<String>,
+    pub password_file: Option<PathBuf>,
+}
+
+/// `[forward]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardConfig {
+    pub broker: BrokerConfig,
+    /// Messages on the way, 1 to 1000.
+    pub window: u16,
+    pub ack_timeout: Duration,
+    pub backoff_max: Duration,
+}
+
+/// `[query]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryConfig {
+    pub socket: PathBuf,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Blocks within this time of each other share one sync.
+    Group(Duration),
+    EveryBlock,
+    None,
+}
+
+/// `[upstream]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    pub data_dir: PathBuf,
+    pub broker: BrokerConfig,
+    pub sink: SinkKind,
+    pub socket: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkKind {
+    Embedded,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+pub fn agent(source: &Source<'_>, folder: &Path) -> Result<AgentConfig, ConfigError> {
+    let table = source.one(&AGENT)?;
+    let gateway = match table.get("gateway")? {
+        None => None,
+        Some(field) => {
+            let text = field.text()?;
+            let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            if text.len() > 64 || !text.bytes().all(plain) {
+                return Err(field.bad("must be 1 to 64 of a-z 0-9 and -"));
+            }
+            Some(text.to_owned())
+        }
+    };
+    let linger = table.need("linger")?;
+    let partitions = table.need("partitions")?.int(1, 16)?;
+    Ok(AgentConfig {
+        gateway,
+        data_dir: folder.join(table.need("data_dir")?.text()?),
+        partitions: u16::try_from(partitions).expect("from 1 to 16"),
+        linger: linger.timer(Duration::from_millis(5), Duration::from_millis(50))?,
+    })
+}
+
+pub fn device_ports(source: &Source<'_>) -> Result<Vec<DevicePort>, ConfigError> {
+    source.many(&DEVICE_PORT)?.iter().map(device_port).collect()
+}
+
+fn device_port(table: &Table<'_>) -> Result<DevicePort, ConfigError> {
+    let serial = table
+        .need("kind")?
+        .one_of(&[("serial", true), ("tcp", false)])?;
+    let (path, address) = (table.get("path")?, table.get("address")?);
+    let baud = table.need("baud")?.int(1200, 12_000_000)?;
+    match (serial, path, address) {
+        (true, Some(path), None) => Ok(DevicePort::Serial {
+            path: path.text()?.into(),
+            baud: u32::try_from(baud).expect("from 1200 to 12,000,000"),
+        }),
+        (false, None, Some(address)) => Ok(DevicePort::Tcp {
+            address: address.host_port()?,
+        }),
+        (true, _, Some(address)) => Err(address.error("is only for kind = \"tcp\"")),
+        (false, Some(path), _) => Err(path.error("is only for kind = \"serial\"")),
+        (true, None, None) => Err(table.error("path", "is missing; a serial port needs it")),
+        (false, None, None) => Err(table.error("address", "is missing; a tcp port needs it")),
+    }
+}
+
+pub fn devices(source: &Source<'_>) -> Result<Vec<DeviceAlias>, ConfigError> {
+    let mut found: Vec<DeviceAlias> = Vec::new();
+    for table in source.many(&DEVICE)? {
+        let uid_field = table.need("uid")?;
+        let Some(uid) = parse_uid(uid_field.text()?) else {
+            return Err(uid_field.bad("must be sixteen hex digits, such as \"0123456789abcdef\""));
+        };
+        let name_field = table.need("name")?;
+        let name = name_field.name()?;
+        if found.iter().any(|other| other.uid == uid) {
+            return Err(uid_field.bad("has two names"));
+        }
+        if found.iter().any(|other| other.name == name) {
+            return Err(name_field.bad("is the name of two devices"));
+        }
+        found.push(DeviceAlias { uid, name });
+    }
+    Ok(found)
+}
+
+/// Sixteen hex digits to the bytes of a uid.
+fn parse_uid(text: &str) -> Option<[u8; 8]> {
+    if text.len() != 16 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes)
+}
+
+pub fn forward(
+    source: &Source<'_>,
+    folder: &Path,
+    gateway: Option<&str>,
+) -> Result<Option<ForwardConfig>, ConfigError> {
+    let table = source.one(&FORWARD)?;
+    if !table.is_given() {
+        return Ok(None);
+    }
+    let client_id = match table.get("client_id")? {
+        Some(field) => client_id(&field)?,
+        None => format!("forebay-{}", gateway.unwrap_or("gateway")),
+    };
+    let window = table.need("window")?.int(1, 1000)?;
+    Ok(Some(ForwardConfig {
+        broker: broker(&table, folder, client_id)?,
+        window: u16::try_from(window).expect("from 1 to 1000"),
+        ack_timeout: table.need("ack_timeout")?.timer(SECOND / 10, HOUR)?,
+        backoff_max: table.need("backoff_max")?.timer(SECOND / 10, 24 * HOUR)?,
+    }))
+}
+
+fn client_id(field: &super::reader::Field<'_>) -> Result<String, ConfigError> {
+    field.name()
+}
+
+fn broker(
+    table: &Table<'_>,
+    folder: &Path,
+    client_id: String,
+) -> Result<BrokerConfig, ConfigError> {
+    let username = match table.get("username")? {
+        Some(field) => Some(field.text()?.to_owned()),
+        None => None,
+    };
+    let password_file = match table.get("password_file")? {
+        Some(field) if username.is_none() => {
+            return Err(field.error("needs a username beside it"));
+        }
+        Some(field) => Some(folder.join(field.text()?)),
+        None => None,
+    };
+    Ok(BrokerConfig {
+        address: table.need("broker")?.host_port()?,
+        client_id,
+        username,
+        password_file,
+    })
+}
+
+pub fn query(
+    source: &Source<'_>,
+    folder: &Path,
+    data_dir: &Path,
+) -> Result<QueryConfig, ConfigError> {
+    let table = source.one(&QUERY)?;
+    Ok(QueryConfig {
+        socket: socket(&table, folder, data_dir.join("forebay.sock"))?,
+    })
+}
+
+fn socket(table: &Table<'_>, folder: &Path, default: PathBuf) -> Result<PathBuf, ConfigError> {
+    match table.get("socket")? {
+        Some(field) => Ok(folder.join(field.text()?)),
+        None => Ok(default),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum SyncName {
+    Group,
+    EveryBlock,
+    None,
+}
+
+pub fn log(source: &Source<'_>) -> Result<SyncMode, ConfigError> {
+    let table = source.one(&LOG)?;
+    let group = table.need("group")?.timer(SECOND / 1000, 10 * SECOND)?;
+    let sync = table.need("sync")?.one_of(&[
+        ("group", SyncName::Group),
+        ("every_block", SyncName::EveryBlock),
+        ("none", SyncName::None),
+    ])?;
+    Ok(match sync {
+        SyncName::Group => SyncMode::Group(group),
+        SyncName::EveryBlock => SyncMode::EveryBlock,
+        SyncName::None => SyncMode::None,
+    })
+}
+
+pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamConfig>, ConfigError> {
+    let table = source.one(&UPSTREAM)?;
+    if !table.is_given() {
+        return Ok(None);
+    }
+    let data_dir = folder.join(table.need("data_dir")?.text()?);
+    let id = client_id(&table.need("client_id")?)?;
+    Ok(Some(UpstreamConfig {
+        broker: broker(&table, folder, id)?,
+        sink: table
+            .need("sink")?
+            .one_of(&[("embedded", SinkKind::Embedded)])?,
+        socket: socket(&table, folder, data_dir.join("upstream.sock"))?,
+        data_dir,
+    }))
+}

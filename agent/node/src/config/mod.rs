@@ -1,0 +1,115 @@
+//! The config file: TOML to checked types. Every error names the file, the
+//! line, the key and the nearest valid one; none shows a secret. Reads nothing
+//! but the one file; passwords stay in theirs.
+
+pub mod agent;
+pub mod duration;
+mod engine;
+pub mod error;
+pub mod reader;
+pub mod reference;
+pub mod schema;
+pub mod schema_agent;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use forebay_core::engine::config::EngineConfig;
+
+pub use self::agent::{
+    AgentConfig, BrokerConfig, DeviceAlias, DevicePort, ForwardConfig, QueryConfig, SinkKind,
+    SyncMode, UpstreamConfig,
+};
+pub use self::error::ConfigError;
+pub use self::reference::reference;
+
+use self::reader::Source;
+use self::schema::Section;
+
+/// All sections, in the order of the reference file.
+pub const SECTIONS: [&Section; 9] = [
+    &schema_agent::AGENT,
+    &schema_agent::DEVICE_PORT,
+    &schema_agent::DEVICE,
+    &schema_agent::LOG,
+    &schema::ENGINE,
+    &schema::WINDOW,
+    &schema_agent::FORWARD,
+    &schema_agent::QUERY,
+    &schema_agent::UPSTREAM,
+];
+
+/// A whole config file, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub file: PathBuf,
+    pub agent: AgentConfig,
+    pub device_ports: Vec<DevicePort>,
+    pub devices: Vec<DeviceAlias>,
+    pub log: SyncMode,
+    pub engine: EngineConfig,
+    /// `None`: nothing is forwarded.
+    pub forward: Option<ForwardConfig>,
+    pub query: QueryConfig,
+    pub upstream: Option<UpstreamConfig>,
+}
+
+impl Config {
+    /// Reads and checks a config file. Paths in it that are not absolute start
+    /// at the file's folder.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = reader::read_text(path)?;
+        Self::from_text(path, &text)
+    }
+
+    /// As [`Config::load`], with the text at hand.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn from_text(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let source = Source::parse(path, text)?;
+        source.only(&SECTIONS)?;
+        let agent = agent::agent(&source, folder)?;
+        Ok(Self {
+            file: path.to_owned(),
+            device_ports: agent::device_ports(&source)?,
+            devices: agent::devices(&source)?,
+            log: agent::log(&source)?,
+            engine: engine::read(&source)?,
+            forward: agent::forward(&source, folder, agent.gateway.as_deref())?,
+            query: agent::query(&source, folder, &agent.data_dir)?,
+            upstream: agent::upstream(&source, folder)?,
+            agent,
+        })
+    }
+
+    /// The gateway's name, which `forebay run` needs.
+    ///
+    /// # Errors
+    /// When `[agent] gateway` is not given.
+    pub fn gateway(&self) -> Result<&str, ConfigError> {
+        self.agent.gateway.as_deref().ok_or_else(|| ConfigError {
+            place: "[agent] gateway".into(),
+            ..ConfigError::whole_file(&self.file, "is missing; for example gateway = \"gw-1\"")
+        })
+    }
+
+    /// The receiver's section, which `forebay upstream` needs.
+    ///
+    /// # Errors
+    /// When there is no `[upstream]`.
+    pub fn upstream(&self) -> Result<&UpstreamConfig, ConfigError> {
+        self.upstream.as_ref().ok_or_else(|| ConfigError {
+            place: "[upstream]".into(),
+            ..ConfigError::whole_file(
+                &self.file,
+                "is missing; for example [upstream] with broker = \"127.0.0.1:1883\"",
+            )
+        })
+    }
+}

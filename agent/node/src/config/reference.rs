@@ -1,0 +1,45 @@
+//! Writes `config/reference.toml` from the schema: every key with its default
+//! and its doc. `forebay config reference` prints it; a test keeps the file true.
+
+use std::fmt::Write;
+
+use super::SECTIONS;
+use super::schema::{Default, Section};
+
+/// The text of the reference file: a config that loads, with every default shown.
+#[must_use]
+pub fn reference() -> String {
+    let mut out = String::from(
+        "# Every key of a Forebay config. Keys that are commented out have no default:\n\
+         # what stands there is an example. Written by `forebay config reference`.\n",
+    );
+    for section in SECTIONS {
+        write_section(&mut out, section).expect("a String takes all text");
+    }
+    out
+}
+
+fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
+    writeln!(out)?;
+    comment(out, section.doc)?;
+    writeln!(out, "{}", section.header())?;
+    for key in section.keys {
+        writeln!(out)?;
+        comment(out, key.doc)?;
+        match key.default {
+            Default::Is(value) | Default::Required(value) => {
+                writeln!(out, "{} = {value}", key.name)?
+            }
+            // A port needs its path or its address: shown live, so that the file loads.
+            Default::None(value) if (section.name, key.name) == ("device_port", "path") => {
+                writeln!(out, "{} = {value}", key.name)?;
+            }
+            Default::None(value) => writeln!(out, "# {} = {value}", key.name)?,
+        }
+    }
+    Ok(())
+}
+
+fn comment(out: &mut String, text: &str) -> std::fmt::Result {
+    text.lines().try_for_each(|line| writeln!(out, "# {line}"))
+}

@@ -1,0 +1,176 @@
+//! The shape of a config as data: sections, keys, defaults, docs. The reader
+//! takes its defaults from here and the reference file is written from here, so
+//! the two cannot disagree.
+
+/// One section of the file.
+#[derive(Debug)]
+pub struct Section {
+    pub name: &'static str,
+    /// `[[name]]`, any number of times.
+    pub many: bool,
+    pub doc: &'static str,
+    pub keys: &'static [Key],
+}
+
+/// One key of a section.
+#[derive(Debug)]
+pub struct Key {
+    pub name: &'static str,
+    pub default: Default,
+    pub doc: &'static str,
+}
+
+/// What holds when a key is not given. All texts are TOML values.
+#[derive(Debug, Clone, Copy)]
+pub enum Default {
+    /// This value.
+    Is(&'static str),
+    /// Nothing; the text is an example.
+    None(&'static str),
+    /// The key must be given; the text is an example.
+    Required(&'static str),
+}
+
+impl Section {
+    /// `[name]` or `[[name]]`.
+    #[must_use]
+    pub fn header(&self) -> String {
+        if self.many {
+            format!("[[{}]]", self.name)
+        } else {
+            format!("[{}]", self.name)
+        }
+    }
+
+    /// The key of that name.
+    #[must_use]
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+pub const ENGINE: Section = Section {
+    name: "engine",
+    many: false,
+    doc: "Event time: when a reading counts as late, when a window closes.",
+    keys: &[
+        Key {
+            name: "out_of_order",
+            default: Default::Is("\"5s\""),
+            doc: "A reading this far behind its device's newest one still is in order.",
+        },
+        Key {
+            name: "allowed_lateness",
+            default: Default::Is("\"0s\""),
+            doc: "How long after its close a window takes late readings and is written again.",
+        },
+        Key {
+            name: "idle_after",
+            default: Default::Is("\"auto\""),
+            doc: "A device silent for this long stops holding others back.\n\"auto\": the larger of 1 minute and 3 times its usual interval.",
+        },
+        Key {
+            name: "future_guard",
+            default: Default::Is("\"5m\""),
+            doc: "A reading further ahead of the gateway's clock than this is quarantined.",
+        },
+    ],
+};
+
+pub const WINDOW: Section = Section {
+    name: "window",
+    many: true,
+    doc: "A window over readings; any number of them, written in this order.\nDurations: us ms s m h d w.",
+    keys: &[
+        Key {
+            name: "name",
+            default: Default::Required("\"temp_1m\""),
+            doc: "Name of the output stream.",
+        },
+        Key {
+            name: "kind",
+            default: Default::Required("\"tumbling\""),
+            doc: "tumbling: one after the other; sliding: one per reading, that ends at it.",
+        },
+        Key {
+            name: "size",
+            default: Default::Required("\"1m\""),
+            doc: "Length of the window.",
+        },
+        Key {
+            name: "offset",
+            default: Default::None("\"15m\""),
+            doc: "Tumbling only: shifts the grid; \"15m\" starts hours at a quarter past. Default 0s.",
+        },
+        Key {
+            name: "bounds",
+            default: Default::None("\"closed\""),
+            doc: "Sliding only: \"half_open\" is (t - size, t], \"closed\" is [t - size, t]. Default half_open.",
+        },
+        Key {
+            name: "from",
+            default: Default::Is("\"readings\""),
+            doc: "What it reads.",
+        },
+        Key {
+            name: "channels",
+            default: Default::None("[\"temperature\"]"),
+            doc: "Channels taken; without it all.",
+        },
+        Key {
+            name: "devices",
+            default: Default::None("[\"boiler\"]"),
+            doc: "Devices taken; without it all.",
+        },
+        Key {
+            name: "key",
+            default: Default::Is("[\"device\", \"channel\"]"),
+            doc: "What separates windows: [\"device\", \"channel\"], or [\"device\"] for all channels together.",
+        },
+        Key {
+            name: "aggregates",
+            default: Default::Is("[\"count\", \"mean\", \"min\", \"max\"]"),
+            doc: "count sum mean min max first last variance stddev variance_pop stddev_pop, p01 to p99.",
+        },
+        Key {
+            name: "emit",
+            default: Default::Is("\"on_close\""),
+            doc: "on_close: when it closes, and again per late reading; every_update: at each reading;\nfinal_only: once, when nothing can change it any more.",
+        },
+        Key {
+            name: "finalize",
+            default: Default::Is("false"),
+            doc: "Tumbling only: one more line when a window that was written before became final.",
+        },
+        Key {
+            name: "hop",
+            default: Default::None("\"10s\""),
+            doc: "Hopping windows: not supported yet.",
+        },
+        Key {
+            name: "rows",
+            default: Default::None("100"),
+            doc: "Windows of the last n readings: not supported yet.",
+        },
+        Key {
+            name: "gap",
+            default: Default::None("\"10m\""),
+            doc: "Session windows: not supported yet.",
+        },
+        Key {
+            name: "zone",
+            default: Default::None("\"Europe/Paris\""),
+            doc: "Days, weeks and months of a time zone: not supported yet.",
+        },
+        Key {
+            name: "merge",
+            default: Default::None("true"),
+            doc: "Windows over windows: not supported yet.",
+        },
+        Key {
+            name: "value",
+            default: Default::None("\"mean\""),
+            doc: "Windows over windows: not supported yet.",
+        },
+    ],
+};

@@ -1,0 +1,194 @@
+//! The sections of the agent and of the receiver upstream, as data.
+
+use super::schema::{Default, Key, Section};
+
+pub const AGENT: Section = Section {
+    name: "agent",
+    many: false,
+    doc: "This gateway.",
+    keys: &[
+        Key {
+            name: "gateway",
+            default: Default::None("\"gw-1\""),
+            doc: "Its name, unique among gateways: a-z 0-9 and -, at most 64. `forebay run` needs it.",
+        },
+        Key {
+            name: "data_dir",
+            default: Default::Is("\"data\""),
+            doc: "Where the log is kept. Not absolute: from the folder of this file.",
+        },
+        Key {
+            name: "partitions",
+            default: Default::Is("1"),
+            doc: "Parts of the readings topic, 1 to 16; devices are spread over them.",
+        },
+        Key {
+            name: "linger",
+            default: Default::Is("\"20ms\""),
+            doc: "How long a block waits for more readings, 5ms to 50ms.",
+        },
+    ],
+};
+
+pub const DEVICE_PORT: Section = Section {
+    name: "device_port",
+    many: true,
+    doc: "Where devices are connected.",
+    keys: &[
+        Key {
+            name: "kind",
+            default: Default::Required("\"serial\""),
+            doc: "serial (with path) or tcp (with address).",
+        },
+        Key {
+            name: "path",
+            default: Default::None(
+                "\"/dev/serial/by-id/usb-Raspberry_Pi_Pico_E6614C311B7E9B35-if00\"",
+            ),
+            doc: "The serial device; names below /dev/serial/by-id stay the same.",
+        },
+        Key {
+            name: "baud",
+            default: Default::Is("115200"),
+            doc: "Bits per second of a serial port.",
+        },
+        Key {
+            name: "address",
+            default: Default::None("\"127.0.0.1:5000\""),
+            doc: "host:port of a device that is reached over TCP.",
+        },
+    ],
+};
+
+pub const DEVICE: Section = Section {
+    name: "device",
+    many: true,
+    doc: "A name for a device; without one it goes by its uid.",
+    keys: &[
+        Key {
+            name: "uid",
+            default: Default::Required("\"0123456789abcdef\""),
+            doc: "Sixteen hex digits, as the device and `forebay status` show them.",
+        },
+        Key {
+            name: "name",
+            default: Default::Required("\"boiler\""),
+            doc: "Letters, digits, - _ and .; at most 64.",
+        },
+    ],
+};
+
+pub const FORWARD: Section = Section {
+    name: "forward",
+    many: false,
+    doc: "Where the log is sent to. Without this section nothing leaves the gateway.",
+    keys: &[
+        Key {
+            name: "broker",
+            default: Default::Required("\"127.0.0.1:1883\""),
+            doc: "host:port of the MQTT broker.",
+        },
+        Key {
+            name: "client_id",
+            default: Default::None("\"forebay-gw-1\""),
+            doc: "MQTT client id. Default forebay-<gateway>.",
+        },
+        Key {
+            name: "username",
+            default: Default::None("\"gw-1\""),
+            doc: "MQTT user name.",
+        },
+        Key {
+            name: "password_file",
+            default: Default::None("\"/etc/forebay/mqtt-password\""),
+            doc: "File whose first line is the password.",
+        },
+        Key {
+            name: "window",
+            default: Default::Is("64"),
+            doc: "Messages on the way at once, 1 to 1000.",
+        },
+        Key {
+            name: "ack_timeout",
+            default: Default::Is("\"10s\""),
+            doc: "Without an ack for this long the connection is made anew.",
+        },
+        Key {
+            name: "backoff_max",
+            default: Default::Is("\"60s\""),
+            doc: "Longest wait between two attempts to connect.",
+        },
+    ],
+};
+
+pub const QUERY: Section = Section {
+    name: "query",
+    many: false,
+    doc: "The local socket that `forebay query` and `forebay status` ask.",
+    keys: &[Key {
+        name: "socket",
+        default: Default::None("\"/run/forebay/forebay.sock\""),
+        doc: "Path of the socket. Default forebay.sock in the data_dir of [agent].",
+    }],
+};
+
+pub const LOG: Section = Section {
+    name: "log",
+    many: false,
+    doc: "When readings are made durable. A device is acked only after that.",
+    keys: &[
+        Key {
+            name: "sync",
+            default: Default::Is("\"group\""),
+            doc: "group: blocks within `group` of each other share one sync;\nevery_block: each block at once; none: never, for tests: a power cut loses acked readings.",
+        },
+        Key {
+            name: "group",
+            default: Default::Is("\"50ms\""),
+            doc: "Longest wait of a block for a shared sync, 1ms to 10s.",
+        },
+    ],
+};
+
+pub const UPSTREAM: Section = Section {
+    name: "upstream",
+    many: false,
+    doc: "`forebay upstream`: the receiver that applies each reading once.",
+    keys: &[
+        Key {
+            name: "data_dir",
+            default: Default::Is("\"upstream-data\""),
+            doc: "Where it keeps what it applied. Not absolute: from the folder of this file.",
+        },
+        Key {
+            name: "broker",
+            default: Default::Required("\"127.0.0.1:1883\""),
+            doc: "host:port of the MQTT broker.",
+        },
+        Key {
+            name: "client_id",
+            default: Default::Is("\"forebay-upstream\""),
+            doc: "MQTT client id; the broker keeps its session under it.",
+        },
+        Key {
+            name: "username",
+            default: Default::None("\"upstream\""),
+            doc: "MQTT user name.",
+        },
+        Key {
+            name: "password_file",
+            default: Default::None("\"/etc/forebay/mqtt-password\""),
+            doc: "File whose first line is the password.",
+        },
+        Key {
+            name: "sink",
+            default: Default::Is("\"embedded\""),
+            doc: "Where readings are applied: embedded.",
+        },
+        Key {
+            name: "socket",
+            default: Default::None("\"/run/forebay/upstream.sock\""),
+            doc: "Local socket for queries. Default upstream.sock in data_dir.",
+        },
+    ],
+};

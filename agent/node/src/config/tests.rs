@@ -1,0 +1,361 @@
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+
+fn load(text: &str) -> Result<Config, String> {
+    Config::from_text(Path::new("/etc/forebay/config.toml"), text).map_err(|e| e.to_string())
+}
+
+fn window(lines: &str) -> String {
+    format!("[[window]]\nname = \"w\"\nkind = \"tumbling\"\nsize = \"1m\"\n{lines}\n")
+}
+
+#[test]
+fn an_empty_file_has_all_defaults() {
+    let config = load("").expect("an empty config");
+    assert_eq!(config.agent.data_dir, Path::new("/etc/forebay/data"));
+    assert_eq!(config.agent.partitions, 1);
+    assert_eq!(config.agent.linger, Duration::from_millis(20));
+    assert_eq!(
+        config.query.socket,
+        Path::new("/etc/forebay/data/forebay.sock")
+    );
+    assert_eq!(config.log, SyncMode::Group(Duration::from_millis(50)));
+    assert_eq!(config.engine.time, Default::default());
+    assert_eq!(config.engine.windows, []);
+    assert_eq!(
+        (config.forward.is_none(), config.upstream.is_none()),
+        (true, true)
+    );
+    assert!(
+        config
+            .gateway()
+            .expect_err("no gateway")
+            .to_string()
+            .contains("[agent] gateway")
+    );
+    assert!(
+        config
+            .upstream()
+            .expect_err("no upstream")
+            .to_string()
+            .contains("[upstream]")
+    );
+}
+
+#[test]
+fn every_error_names_line_key_and_what_is_valid() {
+    let w = window;
+    for (name, text, want) in [
+        (
+            "size 0",
+            w("").replace("1m", "0s"),
+            "config.toml:4: [[window]] size: \"0s\" must be longer than 0",
+        ),
+        (
+            "no size",
+            "[[window]]\nname = \"w\"\nkind = \"tumbling\"\n".into(),
+            "config.toml:1: [[window]] size: is missing",
+        ),
+        (
+            "unknown key",
+            w("ofset = \"1s\""),
+            ":5: [[window]] ofset: is not a key here (did you mean \"offset\"?)",
+        ),
+        (
+            "unknown section",
+            "\n[agnet]\n".into(),
+            ":2: [agnet]: is not a section (did you mean \"agent\"?)",
+        ),
+        (
+            "kind",
+            w("").replace("tumbling", "tumblin"),
+            ":3: [[window]] kind: \"tumblin\" is none of: tumbling,",
+        ),
+        (
+            "aggregate",
+            w("aggregates = [\"count\", \"averige\"]"),
+            ":5: [[window]] aggregates: \"averige\" is no aggregate",
+        ),
+        (
+            "no such source",
+            w("from = \"reading\""),
+            "is no stream (did you mean \"readings\"?); streams: readings, w",
+        ),
+        (
+            "chain",
+            w("from = \"w\""),
+            "windows over windows are not supported yet",
+        ),
+        (
+            "hop",
+            w("hop = \"0s\""),
+            ":5: [[window]] hop: \"0s\" is not supported yet",
+        ),
+        (
+            "hopping",
+            w("").replace("tumbling", "hopping"),
+            "\"hopping\" is not supported yet",
+        ),
+        ("zone", w("zone = \"Europe/Paris\""), "not supported yet"),
+        (
+            "table key",
+            w("key = [\"sites.building\"]"),
+            "tables are not supported yet",
+        ),
+        (
+            "cross-device",
+            w("key = [\"channel\"]"),
+            "across devices are not supported yet",
+        ),
+        (
+            "key column",
+            w("key = [\"devise\"]"),
+            "unknown column \"devise\" (did you mean \"device\"?)",
+        ),
+        (
+            "table",
+            "[[table]]\nname = \"sites\"\n".into(),
+            ":1: [table]: is not supported yet",
+        ),
+        (
+            "bounds",
+            w("bounds = \"closed\""),
+            "is only for kind = \"sliding\"",
+        ),
+        (
+            "month",
+            w("").replace("1m", "1mo"),
+            "months, which are not supported yet",
+        ),
+        (
+            "size type",
+            w("").replace("\"1m\"", "60"),
+            ":4: [[window]] size: 60 must be a duration such as \"5s\", not of type integer",
+        ),
+        ("no list", w("channels = []"), "must not be an empty list"),
+        ("twice", w("channels = [\"a\", \"a\"]"), "has \"a\" twice"),
+        (
+            "same name",
+            w("") + &w(""),
+            ":7: [[window]] name: \"w\" is the name of two windows",
+        ),
+        (
+            "reserved",
+            w("").replace("\"w\"", "\"late\""),
+            "is a stream of the engine itself",
+        ),
+        (
+            "negative",
+            "[engine]\nout_of_order = \"-1s\"".into(),
+            ":2: [engine] out_of_order: \"-1s\" must not be negative",
+        ),
+        (
+            "not a section",
+            "engine = 5".into(),
+            ":1: engine: must be written as [engine]",
+        ),
+        (
+            "one for many",
+            "[window]\n".into(),
+            ":1: window: must be written as [[window]]",
+        ),
+        (
+            "partitions 0",
+            "[agent]\npartitions = 0".into(),
+            "0 must be from 1 to 16",
+        ),
+        (
+            "partitions 17",
+            "[agent]\npartitions = 17".into(),
+            "17 must be from 1 to 16",
+        ),
+        (
+            "linger 4ms",
+            "[agent]\nlinger = \"4ms\"".into(),
+            "must be from 5ms to 50ms",
+        ),
+        (
+            "linger 51ms",
+            "[agent]\nlinger = \"51ms\"".into(),
+            "must be from 5ms to 50ms",
+        ),
+        (
+            "gateway",
+            "[agent]\ngateway = \"GW\"".into(),
+            "must be 1 to 64 of a-z 0-9 and -",
+        ),
+        (
+            "gateway long",
+            format!("[agent]\ngateway = \"{}\"", "g".repeat(65)),
+            "must be 1 to 64",
+        ),
+        (
+            "port kind",
+            "[[device_port]]\nkind = \"tcp\"\npath = \"/dev/x\"".into(),
+            "path: is only for kind = \"serial\"",
+        ),
+        (
+            "port path",
+            "[[device_port]]\nkind = \"serial\"".into(),
+            "path: is missing",
+        ),
+        (
+            "uid",
+            "[[device]]\nuid = \"12\"\nname = \"a\"".into(),
+            "sixteen hex digits",
+        ),
+        (
+            "port number",
+            "[forward]\nbroker = \"h:0\"".into(),
+            "needs a port from 1 to 65535",
+        ),
+        (
+            "no broker",
+            "[forward]\nwindow = 1".into(),
+            ":1: [forward] broker: is missing",
+        ),
+        ("not TOML", "[engine\n".into(), ":1: is not TOML:"),
+    ] {
+        let error = load(&text).expect_err(name);
+        assert!(error.contains(want), "{name}: {error}");
+        assert!(
+            error.starts_with("/etc/forebay/config.toml:"),
+            "{name}: {error}"
+        );
+        assert_eq!(error.lines().count(), 1, "{name}: {error}");
+    }
+}
+
+#[test]
+fn no_error_shows_a_secret() {
+    for (name, text) in [
+        (
+            "user in broker",
+            "[forward]\nbroker = \"gw:hunter2@host:1883\"",
+        ),
+        (
+            "password key",
+            "[forward]\nbroker = \"h:1\"\npassword = \"hunter2\"",
+        ),
+        ("broken line", "[forward]\npassword = \"hunter2"),
+    ] {
+        let error = load(text).expect_err(name);
+        assert!(!error.contains("hunter2"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn partitions_and_linger_take_their_limits() {
+    for text in [
+        "partitions = 1",
+        "partitions = 16",
+        "linger = \"5ms\"",
+        "linger = \"50ms\"",
+    ] {
+        load(&format!("[agent]\n{text}")).expect(text);
+    }
+}
+
+#[test]
+fn a_full_config_is_read() {
+    let text = r#"
+        [agent]
+        gateway = "gw-7"
+        data_dir = "/var/lib/forebay"
+        [[device_port]]
+        kind = "serial"
+        path = "/dev/ttyUSB0"
+        [[device_port]]
+        kind = "tcp"
+        address = "127.0.0.1:5000"
+        [[device]]
+        uid = "00000000000000Ff"
+        name = "boiler"
+        [forward]
+        broker = "[::1]:1883"
+        username = "u"
+        password_file = "secret"
+        [log]
+        sync = "every_block"
+        [upstream]
+        broker = "localhost:1883"
+    "#;
+    let config = load(text).expect("a full config");
+    assert_eq!(config.gateway(), Ok("gw-7"));
+    assert_eq!(
+        config.query.socket,
+        Path::new("/var/lib/forebay/forebay.sock")
+    );
+    assert_eq!(config.device_ports.len(), 2);
+    assert_eq!(config.devices[0].uid, [0, 0, 0, 0, 0, 0, 0, 0xff]);
+    let forward = config.forward.expect("forward");
+    assert_eq!(forward.broker.client_id, "forebay-gw-7");
+    assert_eq!(
+        forward.broker.password_file.as_deref(),
+        Some(Path::new("/etc/forebay/secret"))
+    );
+    assert_eq!(config.log, SyncMode::EveryBlock);
+    let upstream = config.upstream.expect("upstream");
+    assert_eq!(
+        upstream.socket,
+        Path::new("/etc/forebay/upstream-data/upstream.sock")
+    );
+}
+
+#[test]
+fn a_file_over_the_limit_is_refused_unread() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, len, fits) in [
+        ("limit - 1", reader::CONFIG_BYTES_MAX - 1, true),
+        ("limit", reader::CONFIG_BYTES_MAX, true),
+        ("limit + 1", reader::CONFIG_BYTES_MAX + 1, false),
+    ] {
+        let path = dir.path().join("c.toml");
+        let text = " ".repeat(usize::try_from(len).expect("small"));
+        std::fs::write(&path, text).expect("written");
+        assert_eq!(Config::load(&path).is_ok(), fits, "{name}");
+    }
+}
+
+fn repo_file(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../config")
+        .join(name)
+}
+
+#[test]
+fn the_reference_file_is_not_stale_and_loads() {
+    let text = reference();
+    Config::from_text(Path::new("reference.toml"), &text).expect("the reference loads");
+    let path = repo_file("reference.toml");
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        std::fs::write(&path, &text).expect("written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == text,
+        "config/reference.toml is stale: UPDATE_GENERATED=1 cargo test -p forebay --lib config"
+    );
+}
+
+#[test]
+fn all_keys_in_the_schema_can_be_read() {
+    for section in SECTIONS {
+        for key in section.keys {
+            let (schema::Default::Is(text)
+            | schema::Default::None(text)
+            | schema::Default::Required(text)) = key.default;
+            text.parse::<toml_edit::Value>().expect(key.name);
+        }
+    }
+}
+
+#[test]
+fn example_configs_load() {
+    let gateway = Config::load(&repo_file("gateway.toml")).expect("gateway.toml");
+    gateway.gateway().expect("a gateway name");
+    let upstream = Config::load(&repo_file("upstream.toml")).expect("upstream.toml");
+    upstream.upstream().expect("an [upstream]");
+}

@@ -1,0 +1,1 @@
+//! `forebay try`: the engine over recorded data, without an agent.
