@@ -1,0 +1,7 @@
+//! The stores against one contract: the trait's text as a model, and crashes.
+// Helpers of tests are tests too; clippy's own exception ends at `#[test]`.
+#![allow(clippy::unwrap_used)]
+
+mod contract;
+mod crash;
+mod kill;
