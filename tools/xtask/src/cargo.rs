@@ -1,0 +1,138 @@
+//! Runs programs in the clone: no stdin, output passed through, and the counts
+//! of cargo test's own result lines on the way.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// `cargo` as the one that runs us, in `dir`, without a terminal to ask.
+pub(crate) fn cargo(dir: &Path, args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.current_dir(dir).args(args);
+    command
+}
+
+/// Runs to the end, output passed through.
+///
+/// # Errors
+/// Says the command and how it ended.
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
+    let line = describe(&command);
+    println!("    $ {line}");
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| format!("`{line}` did not start: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{line}` ended with {status}"))
+    }
+}
+
+/// What a program printed on stdout, if it started and succeeded.
+pub(crate) fn capture(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Tests counted over any number of `cargo test` runs.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+impl Counts {
+    /// Adds what one line of cargo test says, if it is a result line.
+    fn add_line(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("test result: ") else {
+            return;
+        };
+        for part in rest.split([';', '.']) {
+            let mut words = part.split_whitespace();
+            let (Some(number), Some(word)) = (words.next(), words.next()) else {
+                continue;
+            };
+            let number: u64 = number.parse().unwrap_or(0);
+            match word {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Runs a `cargo test` command, passes its lines on and adds up its counts.
+///
+/// # Errors
+/// Says the command and how it ended; `counts` holds what was counted so far.
+pub(crate) fn run_tests(mut command: Command, counts: &mut Counts) -> Result<(), String> {
+    let line = describe(&command);
+    println!("    $ {line}");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("`{line}` did not start: {error}"))?;
+    let stdout = child.stdout.take().expect("stdout was asked to be piped");
+    for text in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+        let text = String::from_utf8_lossy(&text);
+        println!("{text}");
+        counts.add_line(&text);
+    }
+    let status = child
+        .wait()
+        .map_err(|error| format!("`{line}` was lost: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{line}` ended with {status}"))
+    }
+}
+
+fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    std::iter::once(name)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_result_lines_count() {
+        let ok = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+        let bad = "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
+        for (name, lines, want) in [
+            ("nothing", vec!["running 12 tests", "test a ... ok"], (0, 0)),
+            ("one run", vec![ok], (12, 0)),
+            ("runs add up", vec![ok, bad, ok], (27, 2)),
+            (
+                "a test that prints it",
+                vec!["note: test result: ok. 9 passed"],
+                (0, 0),
+            ),
+        ] {
+            let mut counts = Counts::default();
+            lines.iter().for_each(|line| counts.add_line(line));
+            assert_eq!((counts.passed, counts.failed), want, "{name}");
+        }
+    }
+}
