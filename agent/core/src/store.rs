@@ -152,6 +152,6 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// When the store cannot read.
-    #[allow(clippy::type_complexity)]
+    #[allow(clippy::type_complexity, reason = "pairs of a key and its value")]
     fn meta_with_prefix(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
 }
