@@ -11,3 +11,19 @@ extern crate std;
 pub mod ids;
 pub mod limits;
 pub mod message;
+
+pub mod cobs;
+pub mod crc;
+pub mod varint;
+
+pub mod deframer;
+pub mod frame;
+
+mod bodies;
+pub mod codec;
+pub mod data;
+
+pub use codec::{DecodeError, DeviceMessage, EncodeError, GatewayMessage, SCHEMA_HASH};
+pub use data::{Data, DataBuilder};
+pub use deframer::{Counters, Deframer, Rejected};
+pub use frame::{Frame, FrameError, Kind, LINK_VERSION};

@@ -19,6 +19,10 @@ pub const UNIT_BYTES_MAX: usize = 12;
 pub const DATA_RECORDS_MAX: usize = 32;
 /// Data frames that a device may have on the way unacked.
 pub const WINDOW_FRAMES_MAX: u8 = 8;
+/// Most decimal places of a channel's values.
+pub const SCALE_MAX: u8 = 9;
+/// Most talkative log level (trace).
+pub const LOG_LEVEL_MAX: u8 = 5;
 
 const _: () = assert!(LINE_BYTES_MAX <= 254, "COBS must add exactly one byte");
 const _: () = assert!(QUANTITY_BYTES_MAX + UNIT_BYTES_MAX + 64 <= BODY_BYTES_MAX);

@@ -21,6 +21,25 @@ pub enum Quality {
     WarmingUp = 6,
 }
 
+impl Quality {
+    /// Every variant; its byte on the link is its place here, frozen.
+    pub const ALL: [Quality; 7] = [
+        Quality::Ok,
+        Quality::Stale,
+        Quality::Saturated,
+        Quality::BusError,
+        Quality::CrcError,
+        Quality::Implausible,
+        Quality::WarmingUp,
+    ];
+
+    /// The variant with this byte, if this version knows it.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
+}
+
 /// One reading as the device holds it; its ordinal follows from its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
@@ -42,6 +61,24 @@ pub enum ResetCause {
     Software = 3,
     Watchdog = 4,
     Brownout = 5,
+}
+
+impl ResetCause {
+    /// Every variant; its byte on the link is its place here, frozen.
+    pub const ALL: [ResetCause; 6] = [
+        ResetCause::Unknown,
+        ResetCause::PowerOn,
+        ResetCause::Pin,
+        ResetCause::Software,
+        ResetCause::Watchdog,
+        ResetCause::Brownout,
+    ];
+
+    /// The variant with this byte, if this version knows it.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
 }
 
 /// Kind 1: who the device is. Sent at boot and each second until acked.
@@ -86,6 +123,22 @@ pub enum GapReason {
     IsrFull = 1,
     SensorOff = 2,
     PowerLoss = 3,
+}
+
+impl GapReason {
+    /// Every variant; its byte on the link is its place here, frozen.
+    pub const ALL: [GapReason; 4] = [
+        GapReason::RingFull,
+        GapReason::IsrFull,
+        GapReason::SensorOff,
+        GapReason::PowerLoss,
+    ];
+
+    /// The variant with this byte, if this version knows it.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
 }
 
 /// Kind 4: ordinals that will never come, `first` to `first + count - 1`.
@@ -135,4 +188,62 @@ pub struct Ack {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyncReq {
     pub id: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discriminants_are_frozen() {
+        let quality = [
+            (Quality::Ok, 0),
+            (Quality::Stale, 1),
+            (Quality::Saturated, 2),
+            (Quality::BusError, 3),
+            (Quality::CrcError, 4),
+            (Quality::Implausible, 5),
+            (Quality::WarmingUp, 6),
+        ];
+        for (variant, byte) in quality {
+            assert_eq!(
+                (variant as u8, Quality::from_byte(byte)),
+                (byte, Some(variant))
+            );
+        }
+        let cause = [
+            (ResetCause::Unknown, 0),
+            (ResetCause::PowerOn, 1),
+            (ResetCause::Pin, 2),
+            (ResetCause::Software, 3),
+            (ResetCause::Watchdog, 4),
+            (ResetCause::Brownout, 5),
+        ];
+        for (variant, byte) in cause {
+            assert_eq!(
+                (variant as u8, ResetCause::from_byte(byte)),
+                (byte, Some(variant))
+            );
+        }
+        let reason = [
+            (GapReason::RingFull, 0),
+            (GapReason::IsrFull, 1),
+            (GapReason::SensorOff, 2),
+            (GapReason::PowerLoss, 3),
+        ];
+        for (variant, byte) in reason {
+            assert_eq!(
+                (variant as u8, GapReason::from_byte(byte)),
+                (byte, Some(variant))
+            );
+        }
+        assert_eq!(
+            (
+                Quality::from_byte(7),
+                ResetCause::from_byte(6),
+                GapReason::from_byte(4)
+            ),
+            (None, None, None)
+        );
+    }
 }

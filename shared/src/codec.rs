@@ -1,0 +1,207 @@
+//! Messages to lines and frames to messages, one enum per direction. A frame of
+//! the other direction (an echo), of another version, of an unknown kind or with
+//! a body that is not exactly its table is an error, never a guess.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bodies::{
+    AckBody, ChannelBody, GapBody, HelloAckBody, HelloBody, SyncReplyBody, SyncReqBody,
+};
+use crate::data::Data;
+use crate::frame::{self, Frame, Kind, LINK_VERSION};
+use crate::message::{Ack, ChannelInfo, Gap, Hello, HelloAck, SyncReply, SyncReq};
+
+/// CRC-32 over the golden byte vectors of this version (`shared/tests/golden`),
+/// which fix every body. A device whose Hello has another one was built with
+/// other tables: report it, and take the kinds that are known.
+pub const SCHEMA_HASH: u32 = 0x8C89_423E;
+
+/// Counts additions that an older peer may ignore.
+pub const PROTOCOL_MINOR: u8 = 0;
+
+/// Why a frame with a right CRC is not a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The peer speaks another link version than [`LINK_VERSION`].
+    Version { got: u8 },
+    /// A kind that this side does not know: a newer peer. Skip it.
+    UnknownKind { number: u8 },
+    /// Our own half of the kinds came back: an echo.
+    WrongDirection { kind: Kind },
+    /// The body does not follow its table, from byte `at` on.
+    Body { kind: Kind, at: usize },
+}
+
+impl core::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            DecodeError::Version { got } => {
+                write!(f, "link version {got}, this side speaks {LINK_VERSION}")
+            }
+            DecodeError::UnknownKind { number } => {
+                write!(f, "unknown kind {number}: the peer is newer")
+            }
+            DecodeError::WrongDirection { kind } => {
+                write!(f, "{kind:?} in the wrong direction: an echo")
+            }
+            DecodeError::Body { kind, at } => {
+                write!(f, "{kind:?} body does not follow its table at byte {at}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+/// Why a message did not become a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EncodeError {
+    /// The buffer is shorter than the line; [`crate::limits::LINE_BYTES_MAX`] always do.
+    NoRoom,
+    /// A field is outside its documented range.
+    OutOfRange { kind: Kind },
+}
+
+impl core::fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            EncodeError::NoRoom => f.write_str("line buffer too short"),
+            EncodeError::OutOfRange { kind } => {
+                write!(f, "a field of {kind:?} is outside its range")
+            }
+        }
+    }
+}
+
+impl core::error::Error for EncodeError {}
+
+/// What a device says: kinds 1 to 8.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceMessage<'a> {
+    Hello(Hello),
+    Channel(ChannelInfo),
+    Data(Data<'a>),
+    Gap(Gap),
+    SyncReply(SyncReply),
+}
+
+impl<'a> DeviceMessage<'a> {
+    /// # Errors
+    /// Any [`DecodeError`]; the caller counts it with [`crate::Counters::note`].
+    pub fn decode(frame: Frame<'a>) -> Result<Self, DecodeError> {
+        let kind = known_kind(&frame, true)?;
+        let body = frame.body;
+        match kind {
+            Kind::Hello => read(kind, body, HelloBody::value).map(DeviceMessage::Hello),
+            Kind::Channel => read(kind, body, ChannelBody::value).map(DeviceMessage::Channel),
+            Kind::Data => Data::decode(body).map(DeviceMessage::Data),
+            Kind::Gap => read(kind, body, GapBody::value).map(DeviceMessage::Gap),
+            Kind::SyncReply => read(kind, body, SyncReplyBody::value).map(DeviceMessage::SyncReply),
+            Kind::HelloAck | Kind::Ack | Kind::SyncReq => Err(DecodeError::WrongDirection { kind }),
+        }
+    }
+
+    /// Writes the whole line, delimiter included, and returns its length.
+    ///
+    /// # Errors
+    /// [`EncodeError`]; `out` then holds nothing of use.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match self {
+            DeviceMessage::Hello(hello) => write(out, Kind::Hello, HelloBody::of(hello)),
+            DeviceMessage::Channel(info) => write(out, Kind::Channel, ChannelBody::of(info)),
+            DeviceMessage::Data(data) => data.encode(out),
+            DeviceMessage::Gap(gap) => write(out, Kind::Gap, GapBody::of(gap)),
+            DeviceMessage::SyncReply(reply) => {
+                write(out, Kind::SyncReply, SyncReplyBody::of(reply))
+            }
+        }
+    }
+}
+
+/// What a gateway says: kinds 9 to 15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GatewayMessage {
+    HelloAck(HelloAck),
+    Ack(Ack),
+    SyncReq(SyncReq),
+}
+
+impl GatewayMessage {
+    /// # Errors
+    /// Any [`DecodeError`]; the caller counts it with [`crate::Counters::note`].
+    pub fn decode(frame: Frame<'_>) -> Result<Self, DecodeError> {
+        let kind = known_kind(&frame, false)?;
+        let body = frame.body;
+        match kind {
+            Kind::HelloAck => read(kind, body, HelloAckBody::value).map(GatewayMessage::HelloAck),
+            Kind::Ack => read(kind, body, AckBody::value).map(GatewayMessage::Ack),
+            Kind::SyncReq => read(kind, body, |body: SyncReqBody| Some(body.value()))
+                .map(GatewayMessage::SyncReq),
+            Kind::Hello | Kind::Channel | Kind::Data | Kind::Gap | Kind::SyncReply => {
+                Err(DecodeError::WrongDirection { kind })
+            }
+        }
+    }
+
+    /// Writes the whole line, delimiter included, and returns its length.
+    ///
+    /// # Errors
+    /// [`EncodeError`]; `out` then holds nothing of use.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match self {
+            GatewayMessage::HelloAck(ack) => write(out, Kind::HelloAck, HelloAckBody::of(ack)),
+            GatewayMessage::Ack(ack) => write(out, Kind::Ack, AckBody::of(ack)),
+            GatewayMessage::SyncReq(request) => {
+                write(out, Kind::SyncReq, Some(SyncReqBody::of(request)))
+            }
+        }
+    }
+}
+
+fn known_kind(frame: &Frame<'_>, from_device: bool) -> Result<Kind, DecodeError> {
+    if frame.version() != LINK_VERSION {
+        return Err(DecodeError::Version {
+            got: frame.version(),
+        });
+    }
+    let number = frame.number();
+    let kind = Kind::from_number(number).ok_or(DecodeError::UnknownKind { number })?;
+    if kind.is_from_device() == from_device {
+        Ok(kind)
+    } else {
+        Err(DecodeError::WrongDirection { kind })
+    }
+}
+
+/// Reads a mirror struct; bytes left over are as bad as bytes missing.
+fn read<'a, B: Deserialize<'a>, M>(
+    kind: Kind,
+    body: &'a [u8],
+    value: impl FnOnce(B) -> Option<M>,
+) -> Result<M, DecodeError> {
+    let (mirror, rest) =
+        postcard::take_from_bytes::<B>(body).map_err(|_| DecodeError::Body { kind, at: 0 })?;
+    if !rest.is_empty() {
+        return Err(DecodeError::Body {
+            kind,
+            at: body.len() - rest.len(),
+        });
+    }
+    value(mirror).ok_or(DecodeError::Body {
+        kind,
+        at: body.len(),
+    })
+}
+
+fn write<B: Serialize>(
+    out: &mut [u8],
+    kind: Kind,
+    mirror: Option<B>,
+) -> Result<usize, EncodeError> {
+    let mirror = mirror.ok_or(EncodeError::OutOfRange { kind })?;
+    let room = frame::body_room(out).map_err(|_| EncodeError::NoRoom)?;
+    let used = postcard::to_slice(&mirror, room)
+        .map_err(|_| EncodeError::NoRoom)?
+        .len();
+    Ok(frame::close(out, kind.byte(), used))
+}
