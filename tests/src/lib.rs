@@ -1,1 +1,3 @@
 //! Simulated world and reference models.
+
+pub mod qemu;

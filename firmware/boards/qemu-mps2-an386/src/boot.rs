@@ -7,7 +7,6 @@
 //! is weak, and in QEMU (whose memory starts as zeros) always the same.
 
 use core::mem::MaybeUninit;
-use core::ptr::{addr_of, addr_of_mut};
 
 use crate::host;
 
@@ -36,9 +35,10 @@ const MAGIC: u32 = 0x666f_7265;
 static mut RECORD: MaybeUninit<Record> = MaybeUninit::uninit();
 
 fn load() -> Record {
+    let record = (&raw const RECORD).cast::<Record>();
     // SAFETY: every bit pattern is a `Record`; volatile, because what stands
     // there was not written by this run. Only `main` and the panic handler use it.
-    unsafe { addr_of!(RECORD).cast::<Record>().read_volatile() }
+    unsafe { record.read_volatile() }
 }
 
 fn store(boot: u32, software: bool) {
@@ -49,8 +49,9 @@ fn store(boot: u32, software: bool) {
         software,
         check: check(boot, software),
     };
+    let place = (&raw mut RECORD).cast::<Record>();
     // SAFETY: as above; the next run reads it, so it must not be optimised away.
-    unsafe { addr_of_mut!(RECORD).cast::<Record>().write_volatile(record) }
+    unsafe { place.write_volatile(record) }
 }
 
 const fn check(boot: u32, software: u32) -> u32 {

@@ -10,16 +10,18 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{ErrorType, InputPin, OutputPin};
 use forebay_board_common::bitbang::BitBang;
 
-use crate::reg::{CLOCK_HZ, Reg};
+use crate::reg::{Block, CLOCK_HZ};
 
 const SCL: u32 = 1;
 const SDA: u32 = 1 << 1;
 
-// SAFETY: SBCon of Shield 1 (`info mtree`: 0x4002a000, arm_sbcon_i2c). Read: the
-// lines. Write: the lines to release.
-static LINES: Reg = unsafe { Reg::at(0x4002_a000) };
-// SAFETY: as above. Write: the lines to pull low.
-static PULL: Reg = unsafe { Reg::at(0x4002_a004) };
+/// Read: the lines. Write: the lines to release.
+const LINES: usize = 0;
+/// Write: the lines to pull low.
+const PULL: usize = 1;
+
+// SAFETY: SBCon of Shield 1 (`info mtree`: 0x4002a000, arm_sbcon_i2c).
+static SBCON: Block = unsafe { Block::at(0x4002_a000) };
 
 /// One of the lines. Setting one never writes the other: no read-modify-write.
 #[derive(Debug)]
@@ -31,19 +33,19 @@ impl ErrorType for Line {
 
 impl OutputPin for Line {
     fn set_low(&mut self) -> Result<(), Infallible> {
-        PULL.write(self.0);
+        SBCON.write(PULL, self.0);
         Ok(())
     }
 
     fn set_high(&mut self) -> Result<(), Infallible> {
-        LINES.write(self.0);
+        SBCON.write(LINES, self.0);
         Ok(())
     }
 }
 
 impl InputPin for Line {
     fn is_high(&mut self) -> Result<bool, Infallible> {
-        Ok(LINES.read() & self.0 != 0)
+        Ok(SBCON.read(LINES) & self.0 != 0)
     }
 
     fn is_low(&mut self) -> Result<bool, Infallible> {
@@ -66,6 +68,6 @@ pub type Bus = BitBang<Line, Line, Cycles>;
 
 /// Releases both lines at once, so that it is neither START nor STOP.
 pub fn bus() -> Bus {
-    LINES.write(SCL | SDA);
+    SBCON.write(LINES, SCL | SDA);
     BitBang::new(Line(SCL), Line(SDA), Cycles)
 }

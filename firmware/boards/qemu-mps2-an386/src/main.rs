@@ -25,7 +25,9 @@ fn main() -> ! {
         let mut t = [0; 2];
         let r = bus.write_read(0x48, &[0], &mut t);
         defmt::info!("{=u32} {} {=[u8]:02x}", timer::counter(), r.is_ok(), t);
-        uart::send(b"hello\n");
+        if uart::room() > 300 && uart::dropped() == 0 {
+            uart::send(b"hello\n");
+        }
         while let Some(b) = uart::receive() {
             uart::send(&[b.byte]);
         }

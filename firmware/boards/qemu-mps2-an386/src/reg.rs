@@ -1,29 +1,36 @@
-//! One 32-bit device register, and the addresses of those that are used.
+//! Device registers of 32 bits, in blocks of 4 KiB as the AN386 image has them.
 //!
 //! The only place where an address becomes a pointer. Knows no meaning of bits.
 
-/// Main clock of the AN386 image, of the UARTs and of the timers.
+/// Main clock of the AN386 image, of its UARTs and of its timers.
 pub const CLOCK_HZ: u32 = 25_000_000;
 
-/// A register at a fixed address.
-#[derive(Debug)]
-pub struct Reg(usize);
+const WORDS: usize = 1024;
 
-impl Reg {
+/// The registers of one device.
+pub struct Block {
+    base: usize,
+}
+
+impl Block {
     /// # Safety
-    /// A 32-bit device register must stand at `address`, and neither reading
-    /// nor writing it may change memory that Rust knows of (no DMA).
-    pub const unsafe fn at(address: usize) -> Self {
-        Self(address)
+    /// Device registers must stand at `base`, 4 KiB of them, and neither reading
+    /// nor writing one may change memory that Rust knows of (no DMA).
+    pub const unsafe fn at(base: usize) -> Self {
+        Self { base }
     }
 
-    pub fn read(&self) -> u32 {
-        // SAFETY: `at` promises a register here; the access is volatile and aligned.
-        unsafe { (self.0 as *const u32).read_volatile() }
+    /// Reads register `word`, counted in words from the base.
+    pub fn read(&self, word: usize) -> u32 {
+        assert!(word < WORDS);
+        // SAFETY: `at` promises a register here; the access is aligned and volatile.
+        unsafe { ((self.base + word * 4) as *const u32).read_volatile() }
     }
 
-    pub fn write(&self, value: u32) {
+    /// Writes register `word`, counted in words from the base.
+    pub fn write(&self, word: usize, value: u32) {
+        assert!(word < WORDS);
         // SAFETY: as above, and no memory of ours changes by it.
-        unsafe { (self.0 as *mut u32).write_volatile(value) }
+        unsafe { ((self.base + word * 4) as *mut u32).write_volatile(value) }
     }
 }

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use critical_section::Mutex;
 use heapless::Deque;
 
-use crate::reg::{CLOCK_HZ, Reg};
+use crate::reg::{Block, CLOCK_HZ};
 use crate::timer;
 use crate::vectors::Irq;
 
@@ -21,21 +21,19 @@ pub const RX_QUEUE: usize = 384;
 /// Bytes that may wait to be sent: one full frame on the line and a half.
 pub const TX_QUEUE: usize = 384;
 
+const DATA: usize = 0;
+const STATE: usize = 1;
+const CTRL: usize = 2;
+const INT_STATUS: usize = 3;
+const BAUD_DIV: usize = 4;
+
 const TX_FULL: u32 = 1;
 const ENABLE_ALL: u32 = 0b1111; // TX, RX and the interrupt of each
 const TX_DONE: u32 = 1;
 const RX_DONE: u32 = 1 << 1;
 
-// SAFETY: UART 0 of the AN386 image (`info mtree`: 0x40004000), its DATA register.
-static DATA: Reg = unsafe { Reg::at(0x4000_4000) };
-// SAFETY: as above, STATE.
-static STATE: Reg = unsafe { Reg::at(0x4000_4004) };
-// SAFETY: as above, CTRL.
-static CTRL: Reg = unsafe { Reg::at(0x4000_4008) };
-// SAFETY: as above, INTSTATUS.
-static INT_STATUS: Reg = unsafe { Reg::at(0x4000_400c) };
-// SAFETY: as above, BAUDDIV.
-static BAUD_DIV: Reg = unsafe { Reg::at(0x4000_4010) };
+// SAFETY: UART 0 of the AN386 image (`info mtree`: 0x40004000, uart).
+static UART: Block = unsafe { Block::at(0x4000_4000) };
 
 /// A byte with the counter at its receipt. Stamped here and not in the main
 /// loop: what the loop is busy with must not end up in the clock of the gateway.
@@ -51,10 +49,10 @@ static RX_DROPPED: AtomicU32 = AtomicU32::new(0);
 
 /// Sets the rate and turns both directions on.
 pub fn start() {
-    CTRL.write(0);
-    BAUD_DIV.write(CLOCK_HZ / BAUD);
-    INT_STATUS.write(TX_DONE | RX_DONE);
-    CTRL.write(ENABLE_ALL);
+    UART.write(CTRL, 0);
+    UART.write(BAUD_DIV, CLOCK_HZ / BAUD);
+    UART.write(INT_STATUS, TX_DONE | RX_DONE);
+    UART.write(CTRL, ENABLE_ALL);
 }
 
 /// The oldest received byte.
@@ -104,9 +102,9 @@ pub fn sleep_unless_received() {
 /// A byte came in.
 pub extern "C" fn on_receive() {
     let counter = timer::counter();
-    INT_STATUS.write(RX_DONE);
+    UART.write(INT_STATUS, RX_DONE);
     let received = Received {
-        byte: DATA.read() as u8,
+        byte: UART.read(DATA) as u8,
         counter,
     };
     critical_section::with(|cs| {
@@ -118,11 +116,11 @@ pub extern "C" fn on_receive() {
 
 /// The transmitter has room: one byte at a time, so that it stays short.
 pub extern "C" fn on_sent() {
-    INT_STATUS.write(TX_DONE);
-    if STATE.read() & TX_FULL != 0 {
+    UART.write(INT_STATUS, TX_DONE);
+    if UART.read(STATE) & TX_FULL != 0 {
         return;
     }
     if let Some(byte) = critical_section::with(|cs| TX.borrow_ref_mut(cs).pop_front()) {
-        DATA.write(byte.into());
+        UART.write(DATA, byte.into());
     }
 }
