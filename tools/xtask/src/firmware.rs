@@ -35,6 +35,8 @@ pub(crate) enum Verb {
 /// The board that QEMU models, and the machine's name there.
 const QEMU_BOARD: &str = "qemu-mps2-an386";
 const QEMU_MACHINE: &str = "mps2-an386";
+/// The uid that `config/qemu.toml` names.
+const QEMU_UID: &str = "0123456789abcdef";
 
 /// # Errors
 /// The build that fails, an image over its budget, or no QEMU.
@@ -126,7 +128,8 @@ fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result
     let mut command = std::process::Command::new(qemu);
     command.args(["-machine", QEMU_MACHINE, "-nographic", "-monitor", "none"]);
     command.args(["-device", "tmp105,id=temp,bus=i2c,address=0x48"]);
-    command.args(["-semihosting-config", "enable=on,target=native"]);
+    let semihosting = format!("enable=on,target=native,arg=board,arg=uid={QEMU_UID}");
+    command.args(["-semihosting-config", &semihosting]);
     command.args([
         "-serial",
         &format!("tcp:127.0.0.1:{port},server=on,wait=off"),

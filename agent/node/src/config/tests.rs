@@ -1,3 +1,5 @@
+//! Errors with their lines, and the reference file against the schema.
+
 use std::path::Path;
 use std::time::Duration;
 

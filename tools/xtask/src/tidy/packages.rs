@@ -233,8 +233,13 @@ pub(crate) fn lints(tree: &Tree) -> Vec<Finding> {
 
 fn allows_without_reason(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, file) in tree.rust() {
-        for (at, token) in file.tokens.iter().enumerate() {
+    for (path, file) in tree.rust().filter(|(_, file)| !file.test) {
+        for (at, token) in file
+            .tokens
+            .iter()
+            .enumerate()
+            .filter(|(_, token)| !token.test)
+        {
             let open = match () {
                 () if is(&file.tokens, at, &["#", "[", "allow", "("]) => at + 1,
                 () if is(&file.tokens, at, &["#", "!", "[", "allow", "("]) => at + 2,
