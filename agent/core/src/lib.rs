@@ -7,12 +7,20 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
+pub mod record;
 pub mod units;
+
+pub mod ledger;
+
+pub mod link;
+
+pub mod ingest;
 
 pub mod log;
 pub mod store;
 
 pub mod num;
+pub mod commit;
 
 pub mod engine;
 

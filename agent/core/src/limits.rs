@@ -35,3 +35,19 @@ pub const WINDOW_SPAN_MAX: i64 = 1 << 60;
 pub const EVENT_TIME_MAX: i64 = 1 << 62;
 
 const _: () = assert!(EVENT_TIME_MAX.checked_add(2 * WINDOW_SPAN_MAX).is_some());
+/// Most devices that one gateway keeps accounts for.
+pub const DEVICES_MAX: usize = 4096;
+/// Boots of one device that are told apart; older ones are summed.
+pub const BOOTS_PER_DEVICE_MAX: usize = 16;
+/// Answered clock probes among which the best is chosen.
+pub const PROBES_KEPT: usize = 8;
+/// Clock probes that may be unanswered before the oldest is forgotten.
+pub const PROBES_OUTSTANDING_MAX: usize = 16;
+/// Most partitions of one log.
+pub const PARTITIONS_MAX: usize = 16;
+/// Readings that may wait for the disk; above it the link is asked to repeat.
+pub const PENDING_RECORDS_MAX: usize = 65_536;
+/// Blocks, or runs of blocks, that the time index of one partition tells apart.
+pub const INDEX_ENTRIES_MAX: usize = 65_536;
+/// Longest result row; one always fits an empty block.
+pub const ROW_BYTES_MAX: usize = BLOCK_BYTES_MAX - 64;

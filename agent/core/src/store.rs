@@ -8,6 +8,7 @@
 use std::fmt;
 
 use crate::limits::{BLOCK_BYTES_MAX, META_KEY_BYTES_MAX, META_VALUE_BYTES_MAX};
+pub use crate::log::key::StoredBlock;
 use crate::log::key::{BlockKey, TopicPartition};
 use crate::units::{Epoch, LogId, Offset};
 
@@ -27,13 +28,6 @@ pub struct StoreInfo {
     /// Drawn at this opening: two copies of one directory count the same epochs
     /// but cannot draw the same nonces.
     pub nonce: u64,
-}
-
-/// A stored block with its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredBlock {
-    pub key: BlockKey,
-    pub bytes: Vec<u8>,
 }
 
 /// One atomic write: blocks in key order per partition, and meta entries.

@@ -51,3 +51,10 @@ impl BlockKey {
         })
     }
 }
+
+/// A stored block with its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredBlock {
+    pub key: BlockKey,
+    pub bytes: Vec<u8>,
+}

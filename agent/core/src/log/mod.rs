@@ -1,9 +1,11 @@
 //! The log: keys, blocks and the rules by which records get offsets and become
 //! durable. Knows no disk: bytes go to and come from a [`crate::store::Store`].
 
+pub mod appender;
 pub mod block;
 pub mod builder;
 pub mod bytes;
 pub mod decode;
+pub mod index;
 pub mod key;
 pub mod topic;

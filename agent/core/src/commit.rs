@@ -1,0 +1,290 @@
+//! Group commit: collects what all appenders sealed into one batch at a time and
+//! moves the durable heads when the store says that the batch is on disk.
+//!
+//! Holds always: at most one batch is under way, and a head, and what a device may
+//! be acked, never passes what the store confirmed. Knows no store: a batch leaves
+//! with a token and comes back by it.
+
+use std::collections::BTreeMap;
+
+use forebay_wire::ids::Ordinal;
+
+use crate::ledger::Source;
+use crate::limits::PENDING_RECORDS_MAX;
+use crate::log::appender::Appender;
+use crate::log::key::TopicPartition;
+use crate::log::topic::READINGS;
+use crate::record::{GapRecord, ReadingRecord, Row, Series};
+use crate::store::WriteBatch;
+use crate::units::{Epoch, Mono, Offset, Span};
+
+/// Names a batch on its way to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitToken(pub u64);
+
+#[derive(Debug)]
+struct UnderWay {
+    token: CommitToken,
+    heads: Vec<(TopicPartition, Offset)>,
+    sources: BTreeMap<Source, Ordinal>,
+    records: usize,
+}
+
+/// What became durable with one commit.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Durable {
+    /// New durable heads, in order of partition.
+    pub heads: Vec<(TopicPartition, Offset)>,
+    /// First ordinal that is not durable, per device boot that moved.
+    pub sources: BTreeMap<Source, Ordinal>,
+}
+
+/// The appenders and the batch under way.
+#[derive(Debug)]
+pub struct GroupCommit {
+    epoch: Epoch,
+    linger_us: u64,
+    appenders: BTreeMap<TopicPartition, Appender>,
+    durable: BTreeMap<TopicPartition, Offset>,
+    /// First ordinal not yet appended, per boot with unsealed records.
+    sources: BTreeMap<Source, Ordinal>,
+    meta: BTreeMap<Vec<u8>, Vec<u8>>,
+    meta_since: Option<Mono>,
+    records: usize,
+    under_way: Option<UnderWay>,
+    last_token: u64,
+}
+
+impl GroupCommit {
+    /// Starts from the durable heads that the store was opened with.
+    #[must_use]
+    pub fn new(epoch: Epoch, linger: Span, heads: BTreeMap<TopicPartition, Offset>) -> Self {
+        Self {
+            epoch,
+            linger_us: linger.0.unsigned_abs(),
+            appenders: BTreeMap::new(),
+            durable: heads,
+            sources: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            meta_since: None,
+            records: 0,
+            under_way: None,
+            last_token: 0,
+        }
+    }
+
+    /// First offset of `at` that is not durable.
+    #[must_use]
+    pub fn head(&self, at: TopicPartition) -> Offset {
+        self.durable.get(&at).copied().unwrap_or(Offset(0))
+    }
+
+    /// All durable heads, in order of partition.
+    pub fn heads(&self) -> impl Iterator<Item = (TopicPartition, Offset)> + '_ {
+        self.durable.iter().map(|(at, head)| (*at, *head))
+    }
+
+    /// Offset that the next record of `at` takes.
+    #[must_use]
+    pub fn next(&self, at: TopicPartition) -> Offset {
+        self.appenders
+            .get(&at)
+            .map_or(self.head(at), Appender::next)
+    }
+
+    /// Whether more records may be appended now.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let under_way = self.under_way.as_ref().map_or(0, |batch| batch.records);
+        self.records + under_way < PENDING_RECORDS_MAX
+    }
+
+    /// Appends a reading.
+    pub fn reading(&mut self, at: TopicPartition, series: &Series, r: &ReadingRecord, now: Mono) {
+        self.appender(at).push_reading(series, r, now);
+        let source = Source {
+            uid: series.uid,
+            boot: series.boot,
+        };
+        self.note(source, Ordinal(r.ordinal.0 + 1));
+    }
+
+    /// Appends a gap.
+    pub fn gap(&mut self, at: TopicPartition, gap: &GapRecord, now: Mono) {
+        self.appender(at).push_gap(gap, now);
+        let source = Source {
+            uid: gap.uid,
+            boot: gap.boot,
+        };
+        self.note(source, Ordinal(gap.first.0 + gap.count));
+    }
+
+    /// Appends a result row.
+    pub fn row(&mut self, at: TopicPartition, row: &Row, now: Mono) {
+        self.appender(at).push_row(row, now);
+        self.records += 1;
+    }
+
+    /// Sets a meta entry with the next batch; the last value of a key counts.
+    pub fn meta(&mut self, key: Vec<u8>, value: Vec<u8>, now: Mono) {
+        self.meta.insert(key, value);
+        self.meta_since.get_or_insert(now);
+    }
+
+    fn note(&mut self, source: Source, next: Ordinal) {
+        self.records += 1;
+        self.sources.insert(source, next);
+    }
+
+    fn appender(&mut self, at: TopicPartition) -> &mut Appender {
+        let (epoch, next) = (self.epoch, self.head(at));
+        self.appenders.entry(at).or_insert_with(|| {
+            if at.topic == READINGS {
+                Appender::readings(at, epoch, next)
+            } else {
+                Appender::rows(at, epoch, next)
+            }
+        })
+    }
+
+    /// The next batch when one is due and none is under way.
+    pub fn poll(&mut self, now: Mono) -> Option<(CommitToken, WriteBatch)> {
+        if self.under_way.is_some() || self.due().is_none_or(|due| due > now) {
+            return None;
+        }
+        let mut batch = WriteBatch::default();
+        let mut heads = Vec::new();
+        for (at, appender) in &mut self.appenders {
+            appender.seal();
+            if appender.has_sealed() {
+                batch.blocks.extend(appender.take_sealed());
+                heads.push((*at, appender.next()));
+            }
+        }
+        batch.meta = std::mem::take(&mut self.meta).into_iter().collect();
+        self.meta_since = None;
+        self.last_token += 1;
+        let token = CommitToken(self.last_token);
+        self.under_way = Some(UnderWay {
+            token,
+            heads,
+            sources: std::mem::take(&mut self.sources),
+            records: std::mem::take(&mut self.records),
+        });
+        Some((token, batch))
+    }
+
+    /// The store has made the batch durable.
+    ///
+    /// # Panics
+    /// When `token` is not the batch under way: the store answers each once.
+    pub fn committed(&mut self, token: CommitToken) -> Durable {
+        let done = self.under_way.take().expect("a batch is under way");
+        assert_eq!(done.token, token, "the store answered another batch");
+        self.durable.extend(done.heads.iter().copied());
+        Durable {
+            heads: done.heads,
+            sources: done.sources,
+        }
+    }
+
+    /// When [`GroupCommit::poll`] has something, unless a batch is under way.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.due().filter(|_| self.under_way.is_none())
+    }
+
+    /// Whether everything given is durable.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_none() && self.due().is_none()
+    }
+
+    fn due(&self) -> Option<Mono> {
+        let linger = |since: Mono| Mono(since.0 + self.linger_us);
+        let full = |a: &Appender| a.has_sealed().then_some(Mono(0));
+        let appenders = self.appenders.values();
+        appenders
+            .filter_map(|a| full(a).or(a.since().map(linger)))
+            .chain(self.meta_since.map(linger))
+            .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{EventTime, PartitionId, TopicId};
+
+    const AT: TopicPartition = TopicPartition {
+        topic: TopicId(16),
+        partition: PartitionId(0),
+    };
+
+    fn row() -> Row {
+        Row {
+            time: EventTime(1),
+            line: b"{}".to_vec(),
+        }
+    }
+
+    fn commit() -> GroupCommit {
+        GroupCommit::new(Epoch(1), Span(20), BTreeMap::from([(AT, Offset(5))]))
+    }
+
+    #[test]
+    fn a_batch_is_due_when_the_linger_is_over_and_not_before() {
+        let mut commit = commit();
+        assert_eq!(commit.next_deadline(), None);
+        commit.row(AT, &row(), Mono(100));
+        assert_eq!(commit.next_deadline(), Some(Mono(120)));
+        for (now, due) in [(119, false), (120, true)] {
+            assert_eq!(commit.poll(Mono(now)).is_some(), due, "{now}");
+        }
+    }
+
+    #[test]
+    fn a_full_block_does_not_wait() {
+        let mut commit = commit();
+        let line = vec![b'x'; 4000];
+        let big = Row {
+            time: EventTime(1),
+            line,
+        };
+        commit.row(AT, &big, Mono(100));
+        assert_eq!(commit.next_deadline(), Some(Mono(120)));
+        commit.row(AT, &big, Mono(100));
+        assert!(commit.poll(Mono(100)).is_some());
+    }
+
+    #[test]
+    fn the_head_moves_only_when_the_store_confirms_and_one_batch_is_under_way() {
+        let mut commit = commit();
+        commit.row(AT, &row(), Mono(0));
+        let (token, batch) = commit.poll(Mono(20)).expect("due");
+        assert_eq!(batch.blocks[0].key.base, Offset(5));
+        commit.row(AT, &row(), Mono(20));
+        assert!(commit.poll(Mono(1000)).is_none(), "one at a time");
+        assert_eq!((commit.head(AT), commit.next(AT)), (Offset(5), Offset(7)));
+        assert_eq!(commit.committed(token).heads, [(AT, Offset(6))]);
+        assert_eq!(commit.head(AT), Offset(6));
+        assert!(!commit.is_idle());
+        let (token, _) = commit.poll(Mono(1000)).expect("the second");
+        commit.committed(token);
+        assert!(commit.is_idle());
+    }
+
+    #[test]
+    fn pending_records_are_bounded() {
+        let mut commit = commit();
+        for n in 0..PENDING_RECORDS_MAX {
+            assert!(commit.has_room(), "{n}");
+            commit.row(AT, &row(), Mono(0));
+        }
+        assert!(!commit.has_room());
+        let (token, _) = commit.poll(Mono(20)).expect("due");
+        assert!(!commit.has_room(), "under way still counts");
+        commit.committed(token);
+        assert!(commit.has_room());
+    }
+}

@@ -1,0 +1,225 @@
+//! Accounts per device boot: which ordinals were taken from the link, which are
+//! durable, which will never come. Holds always: `durable <= taken`, and every
+//! ordinal below `taken` was one reading or part of one gap, exactly once.
+//!
+//! Bound: [`DEVICES_MAX`] devices of [`BOOTS_PER_DEVICE_MAX`] boots; the oldest
+//! boot of a device is folded into its total. Knows no port and no log.
+
+use std::collections::BTreeMap;
+
+use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
+use forebay_wire::message::GapReason;
+
+use crate::limits::{BOOTS_PER_DEVICE_MAX, DEVICES_MAX};
+
+/// One boot of one device: the scope of ordinals and ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source {
+    pub uid: DeviceUid,
+    pub boot: BootId,
+}
+
+/// What happened to the ordinals of one boot, or of all boots together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub readings: u64,
+    /// Lost before the gateway, declared by the device, by [`GapReason`].
+    pub gaps: [u64; GAP_REASONS],
+    /// Readings that came again and were left out.
+    pub duplicates: u64,
+}
+
+/// Number of gap reasons.
+pub const GAP_REASONS: usize = 4;
+
+impl Counts {
+    /// Ordinals in declared gaps.
+    #[must_use]
+    pub fn gap_total(&self) -> u64 {
+        self.gaps.iter().sum()
+    }
+
+    /// Adds another account to this one.
+    pub fn add(&mut self, other: &Self) {
+        self.readings += other.readings;
+        self.duplicates += other.duplicates;
+        for (sum, more) in self.gaps.iter_mut().zip(other.gaps) {
+            *sum += more;
+        }
+    }
+}
+
+/// The account of one boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// First ordinal that was not taken yet.
+    pub taken: u64,
+    /// First ordinal that is not durable yet: what an ack may say.
+    pub durable: u64,
+    pub counts: Counts,
+}
+
+/// No room for one more device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyDevices;
+
+#[derive(Debug, Clone, Default)]
+struct DeviceAccounts {
+    boots: BTreeMap<BootId, Account>,
+    /// Boots that were folded away.
+    folded: Counts,
+}
+
+/// All accounts.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    devices: BTreeMap<DeviceUid, DeviceAccounts>,
+}
+
+impl Ledger {
+    /// The account of `source`, made when it is new.
+    ///
+    /// # Errors
+    /// When the device is new and the table full.
+    pub fn open(&mut self, source: Source) -> Result<&mut Account, TooManyDevices> {
+        if self.devices.len() >= DEVICES_MAX && !self.devices.contains_key(&source.uid) {
+            return Err(TooManyDevices);
+        }
+        let device = self.devices.entry(source.uid).or_default();
+        if device.boots.len() >= BOOTS_PER_DEVICE_MAX && !device.boots.contains_key(&source.boot) {
+            if let Some((_, oldest)) = device.boots.pop_first() {
+                device.folded.add(&oldest.counts);
+            }
+        }
+        Ok(device.boots.entry(source.boot).or_default())
+    }
+
+    /// The account of `source` when there is one.
+    #[must_use]
+    pub fn get(&self, source: Source) -> Option<&Account> {
+        self.devices.get(&source.uid)?.boots.get(&source.boot)
+    }
+
+    /// Marks all ordinals below `next` as durable.
+    pub fn set_durable(&mut self, source: Source, next: Ordinal) {
+        if let Ok(account) = self.open(source) {
+            account.durable = account.durable.max(next.0);
+            account.taken = account.taken.max(account.durable);
+        }
+    }
+
+    /// Sums over the boots of each device, in order of uid.
+    pub fn devices(&self) -> impl Iterator<Item = (DeviceUid, Counts)> {
+        self.devices.iter().map(|(uid, device)| {
+            let mut sum = device.folded;
+            device.boots.values().for_each(|boot| sum.add(&boot.counts));
+            (*uid, sum)
+        })
+    }
+
+    /// Sum over all devices.
+    #[must_use]
+    pub fn total(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.devices().for_each(|(_, counts)| sum.add(&counts));
+        sum
+    }
+}
+
+/// What a run of ordinals from the link is to the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    /// The first `skip` were taken before; the rest is new and in order.
+    Fresh { skip: u64 },
+    /// All of it was taken before.
+    Known,
+    /// Something before it is missing: go-back-N sends it again.
+    Ahead { missing_from: Ordinal },
+}
+
+impl Account {
+    /// Judges `count` ordinals from `first` on.
+    #[must_use]
+    pub fn judge(&self, first: Ordinal, count: u64) -> Run {
+        let end = first.0.saturating_add(count);
+        if first.0 > self.taken {
+            Run::Ahead {
+                missing_from: Ordinal(self.taken),
+            }
+        } else if end <= self.taken {
+            Run::Known
+        } else {
+            Run::Fresh {
+                skip: self.taken - first.0,
+            }
+        }
+    }
+
+    /// Counts `count` new readings.
+    pub fn take_readings(&mut self, count: u64) {
+        self.taken += count;
+        self.counts.readings += count;
+    }
+
+    /// Counts a new gap of `count` ordinals.
+    pub fn take_gap(&mut self, reason: GapReason, count: u64) {
+        self.taken = self.taken.saturating_add(count);
+        self.counts.gaps[reason as usize] += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn source(uid: u64, boot: u32) -> Source {
+        Source {
+            uid: DeviceUid(uid.to_be_bytes()),
+            boot: BootId(boot),
+        }
+    }
+
+    #[test]
+    fn runs_are_judged_by_their_edges() {
+        let account = Account {
+            taken: 10,
+            ..Account::default()
+        };
+        for (name, first, count, want) in [
+            ("old", 0, 9, Run::Known),
+            ("up to the edge", 5, 5, Run::Known),
+            ("over the edge by one", 5, 6, Run::Fresh { skip: 5 }),
+            ("next", 10, 1, Run::Fresh { skip: 0 }),
+            ("one missing", 11, 1, Run::Ahead { missing_from: Ordinal(10) }),
+            ("end of the ordinals", 10, u64::MAX, Run::Fresh { skip: 0 }),
+        ] {
+            assert_eq!(account.judge(Ordinal(first), count), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_boot_is_folded_and_no_count_is_lost() {
+        let mut ledger = Ledger::default();
+        for boot in 0..=BOOTS_PER_DEVICE_MAX as u32 {
+            let account = ledger.open(source(1, boot)).expect("one device");
+            account.take_readings(2);
+            account.take_gap(GapReason::RingFull, 3);
+        }
+        assert_eq!(ledger.get(source(1, 0)), None);
+        assert!(ledger.get(source(1, 1)).is_some());
+        let total = ledger.total();
+        assert_eq!(total.readings, 2 * (BOOTS_PER_DEVICE_MAX as u64 + 1));
+        assert_eq!(total.gap_total(), 3 * (BOOTS_PER_DEVICE_MAX as u64 + 1));
+    }
+
+    #[test]
+    fn devices_are_bounded() {
+        let mut ledger = Ledger::default();
+        for uid in 0..DEVICES_MAX as u64 {
+            assert!(ledger.open(source(uid, 0)).is_ok());
+        }
+        let one_more = source(DEVICES_MAX as u64, 0);
+        assert_eq!(ledger.open(one_more).err(), Some(TooManyDevices));
+        assert!(ledger.open(source(0, 1)).is_ok(), "a known device may boot");
+    }
+}

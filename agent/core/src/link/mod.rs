@@ -1,0 +1,5 @@
+//! The gateway's half of the device link: clock model and session per port.
+//! Bytes in, accepted readings and answers out.
+
+pub mod clock;
+pub mod session;

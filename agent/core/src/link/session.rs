@@ -1,0 +1,453 @@
+//! One device port's session on the gateway: Hello, clock probes, then readings in
+//! ordinal order, acked when they are durable.
+//!
+//! Holds always: a reading is passed on once per (uid, boot, ordinal), in order,
+//! and only when its channel is described and its clock has a fit; an ack never
+//! says more than the ledger's durable mark. Bound: one device, its channels and
+//! the frames of one `handle` call. Knows no port, no disk and no partition.
+
+use std::sync::Arc;
+
+use forebay_wire::codec::{DeviceMessage, GatewayMessage};
+use forebay_wire::data::Data;
+use forebay_wire::deframer::{Counters as FrameCounters, Deframer};
+use forebay_wire::ids::{ChannelNo, Ordinal};
+use forebay_wire::limits::{CHANNELS_MAX, LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
+use forebay_wire::message::{
+    Ack, ChannelInfo, Gap, Hello, HelloAck, Quality, Reading, SyncReply, SyncReq,
+};
+
+use super::clock::DeviceClock;
+use crate::ledger::{Ledger, Run, Source};
+use crate::limits::PROBES_KEPT;
+use crate::record::{GapRecord, ReadingRecord, Series};
+use crate::units::{Mono, Now};
+
+/// Pause between the probes that find the first fit.
+const PROBE_FAST_US: u64 = 50_000;
+/// Pause between probes after that; no divisor of a second, so that probes do not
+/// always meet the same periodic work on the device.
+const PROBE_SLOW_US: u64 = 980_000;
+/// On a line that loses answers the session opens after this many probes when any
+/// was answered.
+const PROBES_PATIENCE: u32 = 24;
+/// Shortest time between two acks that say the same, us: each makes the device
+/// send its window again.
+const REPEAT_ACK_US: u64 = 20_000;
+/// Largest decimal scale of a channel.
+const SCALE_MAX: u8 = 9;
+
+/// Where accepted records go.
+pub trait LinkSink {
+    /// One reading, in order of ordinals; `record.series` is not set.
+    fn reading(&mut self, series: &Series, record: &ReadingRecord);
+    /// Ordinals that will never come.
+    fn gap(&mut self, gap: &GapRecord);
+    /// Whether records can be taken now; if not, the device sends them again.
+    fn has_room(&self) -> bool;
+}
+
+/// What the session saw on its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionCounters {
+    pub frames: FrameCounters,
+    /// Data or gaps that arrived before what precedes them.
+    pub frames_ahead: u64,
+    /// Data before the session was open, of another boot, of a channel that was
+    /// not described, or while the log had no room: the device repeats it.
+    pub frames_refused: u64,
+    /// Devices that were turned away because the table is full.
+    pub devices_refused: u64,
+}
+
+/// A device port's session.
+#[derive(Debug, Default)]
+pub struct Session {
+    deframer: Deframer,
+    peer: Peer,
+}
+
+#[derive(Debug, Default)]
+struct Peer {
+    device: Option<Device>,
+    out: Vec<Vec<u8>>,
+    counters: SessionCounters,
+}
+
+#[derive(Debug)]
+struct Device {
+    source: Source,
+    hello: Hello,
+    channels: [Option<Series>; CHANNELS_MAX],
+    clock: DeviceClock,
+    probes: u32,
+    next_probe: Mono,
+    open: bool,
+    acked: Ordinal,
+    acked_at: Mono,
+}
+
+impl Session {
+    /// A session on a port that has just opened. The lone delimiter ends whatever
+    /// stood half-sent on the line.
+    #[must_use]
+    pub fn start() -> Self {
+        let mut session = Self::default();
+        session.peer.out.push(vec![0]);
+        session
+    }
+
+    /// Takes bytes from the port.
+    pub fn on_bytes(
+        &mut self,
+        bytes: &[u8],
+        now: Now,
+        ledger: &mut Ledger,
+        sink: &mut dyn LinkSink,
+    ) {
+        let Self { deframer, peer } = self;
+        deframer.receive_device(bytes, |message| {
+            // The deframer counts what it rejected.
+            if let Ok(message) = message {
+                peer.on_message(message, now, ledger, sink);
+            }
+        });
+    }
+
+    /// Sends the ack that the ledger's durable mark allows.
+    pub fn on_durable(&mut self, now: Mono, ledger: &Ledger) {
+        if let Some(device) = self.peer.device.as_mut().filter(|device| device.open) {
+            let durable = durable_of(ledger, device.source);
+            if durable > device.acked {
+                self.peer.out.push(device.ack(durable, now));
+            }
+        }
+    }
+
+    /// Does what is due at `now`.
+    pub fn on_deadline(&mut self, now: Mono) {
+        if let Some(device) = self.peer.device.as_mut().filter(|d| d.next_probe <= now) {
+            self.peer.out.push(device.probe(now));
+        }
+    }
+
+    /// When [`Session::on_deadline`] wants to be called.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.peer.device.as_ref().map(|device| device.next_probe)
+    }
+
+    /// Lines to write to the port, in order.
+    pub fn take_output(&mut self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        self.peer.out.drain(..)
+    }
+
+    /// The device on this port, once it said Hello.
+    #[must_use]
+    pub fn source(&self) -> Option<Source> {
+        self.peer.device.as_ref().map(|device| device.source)
+    }
+
+    /// Its Hello and its channels.
+    #[must_use]
+    pub fn device(&self) -> Option<(&Hello, impl Iterator<Item = &Series>)> {
+        let device = self.peer.device.as_ref()?;
+        Some((&device.hello, device.channels.iter().flatten()))
+    }
+
+    #[must_use]
+    pub fn counters(&self) -> SessionCounters {
+        SessionCounters {
+            frames: *self.deframer.counters(),
+            ..self.peer.counters
+        }
+    }
+}
+
+fn durable_of(ledger: &Ledger, source: Source) -> Ordinal {
+    Ordinal(ledger.get(source).map_or(0, |account| account.durable))
+}
+
+fn line(message: &GatewayMessage) -> Vec<u8> {
+    let mut line = [0; LINE_BYTES_MAX];
+    let len = message
+        .encode(&mut line)
+        .expect("a gateway message is shorter than the longest line");
+    line[..len].to_vec()
+}
+
+impl Device {
+    fn new(hello: Hello, now: Mono) -> Self {
+        Self {
+            source: Source {
+                uid: hello.uid,
+                boot: hello.boot,
+            },
+            hello,
+            channels: std::array::from_fn(|_| None),
+            clock: DeviceClock::default(),
+            probes: 0,
+            next_probe: now,
+            open: false,
+            acked: Ordinal(0),
+            acked_at: now,
+        }
+    }
+
+    fn probe(&mut self, now: Mono) -> Vec<u8> {
+        let id = self.clock.probe(now);
+        self.probes = self.probes.saturating_add(1);
+        let pause = if self.open { PROBE_SLOW_US } else { PROBE_FAST_US };
+        self.next_probe = Mono(now.0 + pause);
+        line(&GatewayMessage::SyncReq(SyncReq { id }))
+    }
+
+    fn clock_is_ready(&self) -> bool {
+        let samples = self.clock.samples();
+        samples >= PROBES_KEPT || (samples > 0 && self.probes >= PROBES_PATIENCE)
+    }
+
+    fn hello_ack(&mut self, durable: Ordinal, now: Mono) -> Vec<u8> {
+        (self.open, self.acked, self.acked_at) = (true, durable, now);
+        line(&GatewayMessage::HelloAck(HelloAck {
+            boot: self.source.boot,
+            next: durable,
+            window: WINDOW_FRAMES_MAX,
+            reliable: true,
+            log_level: 0,
+        }))
+    }
+
+    fn ack(&mut self, durable: Ordinal, now: Mono) -> Vec<u8> {
+        (self.acked, self.acked_at) = (durable, now);
+        line(&GatewayMessage::Ack(Ack {
+            boot: self.source.boot,
+            next: durable,
+            credit: WINDOW_FRAMES_MAX,
+        }))
+    }
+
+    /// The channel's name: its quantity, with the number where two share one.
+    fn describe(&mut self, info: &ChannelInfo) -> bool {
+        let index = usize::from(info.channel.0);
+        if index >= CHANNELS_MAX || info.scale > SCALE_MAX || !is_name(&info.quantity) {
+            return false;
+        }
+        let quantity = info.quantity.as_str();
+        let taken = |other: &Series| other.channel != info.channel && &*other.name == quantity;
+        let name: Arc<str> = if self.channels.iter().flatten().any(taken) {
+            Arc::from(format!("{quantity}_{}", info.channel.0))
+        } else {
+            Arc::from(quantity)
+        };
+        self.channels[index] = Some(Series {
+            uid: self.source.uid,
+            boot: self.source.boot,
+            channel: info.channel,
+            scale: info.scale,
+            name,
+            unit: Arc::from(info.unit.as_str()),
+        });
+        true
+    }
+
+    fn series(&self, channel: ChannelNo) -> Option<&Series> {
+        self.channels.get(usize::from(channel.0))?.as_ref()
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let tail = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(tail)
+}
+
+impl Peer {
+    fn on_message(
+        &mut self,
+        message: DeviceMessage<'_>,
+        now: Now,
+        ledger: &mut Ledger,
+        sink: &mut dyn LinkSink,
+    ) {
+        match message {
+            DeviceMessage::Hello(hello) => self.on_hello(hello, now.mono, ledger),
+            DeviceMessage::Channel(info) => self.on_channel(&info),
+            DeviceMessage::Data(data) => self.on_data(&data, now, ledger, sink),
+            DeviceMessage::Gap(gap) => self.on_gap(&gap, now, ledger, sink),
+            DeviceMessage::SyncReply(reply) => self.on_sync_reply(reply, now.mono, ledger),
+        }
+    }
+
+    fn on_hello(&mut self, hello: Hello, now: Mono, ledger: &mut Ledger) {
+        let source = Source {
+            uid: hello.uid,
+            boot: hello.boot,
+        };
+        if ledger.open(source).is_err() {
+            self.counters.devices_refused += 1;
+            return;
+        }
+        match self.device.as_mut().filter(|known| known.source == source) {
+            // The device did not hear the answer.
+            Some(device) if device.open => {
+                self.out.push(device.hello_ack(durable_of(ledger, source), now));
+            }
+            Some(_) => {}
+            None => {
+                let mut device = Device::new(hello, now);
+                self.out.push(device.probe(now));
+                self.device = Some(device);
+            }
+        }
+    }
+
+    fn on_channel(&mut self, info: &ChannelInfo) {
+        let described = self.device.as_mut().is_some_and(|device| device.describe(info));
+        self.counters.frames_refused += u64::from(!described);
+    }
+
+    fn on_sync_reply(&mut self, reply: SyncReply, now: Mono, ledger: &Ledger) {
+        let Some(device) = self.device.as_mut() else {
+            return;
+        };
+        device.clock.reply(reply.id, reply.received, reply.sent, now);
+        if !device.open && device.clock_is_ready() {
+            let durable = durable_of(ledger, device.source);
+            self.out.push(device.hello_ack(durable, now));
+        }
+    }
+
+    /// The open device when `boot_low` is its boot.
+    fn open_device(&mut self, boot_low: u8) -> Option<&mut Device> {
+        let device = self.device.as_mut()?;
+        (device.open && device.source.boot.0 as u8 == boot_low).then_some(device)
+    }
+
+    /// What to do with `count` ordinals from `first`: `Some(skip)` takes them.
+    fn judge(
+        &mut self,
+        first: Ordinal,
+        count: u64,
+        boot_low: u8,
+        (now, ledger): (Mono, &mut Ledger),
+    ) -> Option<u64> {
+        let Some(device) = self.open_device(boot_low) else {
+            self.counters.frames_refused += 1;
+            return None;
+        };
+        let account = ledger.open(device.source).ok()?;
+        let run = account.judge(first, count);
+        match run {
+            Run::Fresh { skip } => {
+                account.counts.duplicates += skip;
+                return Some(skip);
+            }
+            Run::Known => account.counts.duplicates += count,
+            Run::Ahead { .. } => {}
+        }
+        let durable = Ordinal(account.durable);
+        let since = now.0.saturating_sub(device.acked_at.0);
+        if durable > device.acked || since >= REPEAT_ACK_US {
+            let ack = device.ack(durable, now);
+            self.out.push(ack);
+        }
+        self.counters.frames_ahead += u64::from(run != Run::Known);
+        None
+    }
+
+    fn on_data(
+        &mut self,
+        data: &Data<'_>,
+        now: Now,
+        ledger: &mut Ledger,
+        sink: &mut dyn LinkSink,
+    ) {
+        let count = data.count() as u64;
+        let Some(skip) = self.judge(data.first, count, data.boot_low, (now.mono, ledger)) else {
+            return;
+        };
+        let Some(device) = self.device.as_mut() else {
+            return;
+        };
+        let described = data.records().all(|r| device.series(r.channel).is_some());
+        if !described || !sink.has_room() {
+            self.counters.frames_refused += 1;
+            return;
+        }
+        for (index, reading) in data.records().enumerate().skip(skip as usize) {
+            let ordinal = Ordinal(data.first.0 + index as u64);
+            pass_on(device, ordinal, &reading, now, sink);
+        }
+        if let Ok(account) = ledger.open(device.source) {
+            account.take_readings(count - skip);
+        }
+    }
+
+    fn on_gap(&mut self, gap: &Gap, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
+        let boot_low = gap.boot.0 as u8;
+        if gap.count == 0 || gap.first.0.checked_add(gap.count).is_none() {
+            self.counters.frames_refused += 1;
+            return;
+        }
+        let Some(skip) = self.judge(gap.first, gap.count, boot_low, (now.mono, ledger)) else {
+            return;
+        };
+        let Some(device) = self.device.as_mut().filter(|d| d.source.boot == gap.boot) else {
+            self.counters.frames_refused += 1;
+            return;
+        };
+        if !sink.has_room() {
+            self.counters.frames_refused += 1;
+            return;
+        }
+        let Some((time, _)) = device.clock.map(gap.last_tick, now) else {
+            return;
+        };
+        let count = gap.count - skip;
+        sink.gap(&GapRecord {
+            uid: device.source.uid,
+            boot: device.source.boot,
+            first: Ordinal(gap.first.0 + skip),
+            count,
+            reason: gap.reason,
+            time,
+        });
+        if let Ok(account) = ledger.open(device.source) {
+            account.take_gap(gap.reason, count);
+        }
+    }
+}
+
+fn pass_on(
+    device: &mut Device,
+    ordinal: Ordinal,
+    reading: &Reading,
+    now: Now,
+    sink: &mut dyn LinkSink,
+) {
+    let Some((time, uncertainty_us)) = device.clock.map(reading.tick, now) else {
+        return;
+    };
+    let Some(series) = device.series(reading.channel) else {
+        return;
+    };
+    let value = match reading.quality {
+        Quality::Ok => reading.value,
+        Quality::Stale
+        | Quality::Saturated
+        | Quality::BusError
+        | Quality::CrcError
+        | Quality::Implausible
+        | Quality::WarmingUp => 0,
+    };
+    let record = ReadingRecord {
+        series: 0,
+        ordinal,
+        tick: reading.tick,
+        time,
+        uncertainty_us,
+        value,
+        quality: reading.quality,
+    };
+    sink.reading(series, &record);
+}
