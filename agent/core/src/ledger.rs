@@ -86,10 +86,12 @@ impl Ledger {
             return Err(TooManyDevices);
         }
         let device = self.devices.entry(source.uid).or_default();
-        if device.boots.len() >= BOOTS_PER_DEVICE_MAX && !device.boots.contains_key(&source.boot) {
-            if let Some((_, oldest)) = device.boots.pop_first() {
-                device.folded.add(&oldest.counts);
-            }
+        let is_new = !device.boots.contains_key(&source.boot);
+        if is_new
+            && device.boots.len() >= BOOTS_PER_DEVICE_MAX
+            && let Some((_, oldest)) = device.boots.pop_first()
+        {
+            device.folded.add(&oldest.counts);
         }
         Ok(device.boots.entry(source.boot).or_default())
     }
@@ -190,7 +192,14 @@ mod tests {
             ("up to the edge", 5, 5, Run::Known),
             ("over the edge by one", 5, 6, Run::Fresh { skip: 5 }),
             ("next", 10, 1, Run::Fresh { skip: 0 }),
-            ("one missing", 11, 1, Run::Ahead { missing_from: Ordinal(10) }),
+            (
+                "one missing",
+                11,
+                1,
+                Run::Ahead {
+                    missing_from: Ordinal(10),
+                },
+            ),
             ("end of the ordinals", 10, u64::MAX, Run::Fresh { skip: 0 }),
         ] {
             assert_eq!(account.judge(Ordinal(first), count), want, "{name}");

@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::limits::{BLOCK_BYTES_MAX, META_KEY_BYTES_MAX, META_VALUE_BYTES_MAX};
 pub use crate::log::key::StoredBlock;
-use crate::log::key::{BlockKey, TopicPartition};
+use crate::log::key::TopicPartition;
 use crate::units::{Epoch, LogId, Offset};
 
 pub mod memory;

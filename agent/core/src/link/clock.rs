@@ -54,10 +54,9 @@ impl DeviceClock {
         let Some((_, asked)) = self.outstanding.remove(index) else {
             return;
         };
-        let (Some(total), Some(held)) = (
-            now.0.checked_sub(asked.0),
-            sent.0.checked_sub(received.0),
-        ) else {
+        let (Some(total), Some(held)) =
+            (now.0.checked_sub(asked.0), sent.0.checked_sub(received.0))
+        else {
             return;
         };
         let Some(round_trip_us) = total.checked_sub(held) else {

@@ -197,7 +197,11 @@ impl Device {
     fn probe(&mut self, now: Mono) -> Vec<u8> {
         let id = self.clock.probe(now);
         self.probes = self.probes.saturating_add(1);
-        let pause = if self.open { PROBE_SLOW_US } else { PROBE_FAST_US };
+        let pause = if self.open {
+            PROBE_SLOW_US
+        } else {
+            PROBE_FAST_US
+        };
         self.next_probe = Mono(now.0 + pause);
         line(&GatewayMessage::SyncReq(SyncReq { id }))
     }
@@ -290,7 +294,8 @@ impl Peer {
         match self.device.as_mut().filter(|known| known.source == source) {
             // The device did not hear the answer.
             Some(device) if device.open => {
-                self.out.push(device.hello_ack(durable_of(ledger, source), now));
+                self.out
+                    .push(device.hello_ack(durable_of(ledger, source), now));
             }
             Some(_) => {}
             None => {
@@ -302,7 +307,10 @@ impl Peer {
     }
 
     fn on_channel(&mut self, info: &ChannelInfo) {
-        let described = self.device.as_mut().is_some_and(|device| device.describe(info));
+        let described = self
+            .device
+            .as_mut()
+            .is_some_and(|device| device.describe(info));
         self.counters.frames_refused += u64::from(!described);
     }
 
@@ -310,7 +318,9 @@ impl Peer {
         let Some(device) = self.device.as_mut() else {
             return;
         };
-        device.clock.reply(reply.id, reply.received, reply.sent, now);
+        device
+            .clock
+            .reply(reply.id, reply.received, reply.sent, now);
         if !device.open && device.clock_is_ready() {
             let durable = durable_of(ledger, device.source);
             self.out.push(device.hello_ack(durable, now));
@@ -355,13 +365,7 @@ impl Peer {
         None
     }
 
-    fn on_data(
-        &mut self,
-        data: &Data<'_>,
-        now: Now,
-        ledger: &mut Ledger,
-        sink: &mut dyn LinkSink,
-    ) {
+    fn on_data(&mut self, data: &Data<'_>, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
         let count = data.count() as u64;
         let Some(skip) = self.judge(data.first, count, data.boot_low, (now.mono, ledger)) else {
             return;
@@ -369,12 +373,12 @@ impl Peer {
         let Some(device) = self.device.as_mut() else {
             return;
         };
-        let described = data.records().all(|r| device.series(r.channel).is_some());
+        let described = readings(data).all(|r| device.series(r.channel).is_some());
         if !described || !sink.has_room() {
             self.counters.frames_refused += 1;
             return;
         }
-        for (index, reading) in data.records().enumerate().skip(skip as usize) {
+        for (index, reading) in readings(data).enumerate().skip(skip as usize) {
             let ordinal = Ordinal(data.first.0 + index as u64);
             pass_on(device, ordinal, &reading, now, sink);
         }
@@ -416,6 +420,11 @@ impl Peer {
             account.take_gap(gap.reason, count);
         }
     }
+}
+
+/// The readings of a frame; decoding the frame has checked that each one reads.
+fn readings<'a>(data: &Data<'a>) -> impl Iterator<Item = Reading> + use<'a> {
+    data.records().map_while(Result::ok)
 }
 
 fn pass_on(

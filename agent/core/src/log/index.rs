@@ -88,7 +88,11 @@ mod tests {
     #[test]
     fn runs_are_found_by_time_and_offset() {
         let mut index = TimeIndex::default();
-        for block in [head(0, 10, (0, 9)), head(10, 10, (10, 19)), head(20, 5, (3, 4))] {
+        for block in [
+            head(0, 10, (0, 9)),
+            head(10, 10, (10, 19)),
+            head(20, 5, (3, 4)),
+        ] {
             index.push(&block);
         }
         let run = |from, start, end| {
@@ -112,7 +116,13 @@ mod tests {
             index.push(&head(n, 1, (n as i64, n as i64)));
         }
         assert!(index.entries.len() <= INDEX_ENTRIES_MAX / 2 + 1);
-        for n in [0, 1, 777, INDEX_ENTRIES_MAX as u64 - 1, INDEX_ENTRIES_MAX as u64] {
+        for n in [
+            0,
+            1,
+            777,
+            INDEX_ENTRIES_MAX as u64 - 1,
+            INDEX_ENTRIES_MAX as u64,
+        ] {
             let time = EventTime(n as i64);
             let (first, end) = index
                 .next_run(Offset(0), (time, EventTime(time.0 + 1)))
