@@ -86,12 +86,12 @@ mod tests {
         let tokens: Vec<_> = (10..14).map(|pkid| r.received(pkid)).collect();
         r.ack(tokens[2]);
         r.ack(tokens[1]);
-        assert_eq!(due(&mut r), []);
+        assert_eq!(due(&mut r), [0_u16; 0]);
         r.ack(tokens[0]);
         assert_eq!(due(&mut r), [10, 11, 12]);
         r.ack(tokens[0]);
         r.ack(tokens[2]);
-        assert_eq!(due(&mut r), [], "repeated acks do nothing");
+        assert_eq!(due(&mut r), [0_u16; 0], "repeated acks do nothing");
         r.ack(tokens[3]);
         assert_eq!(due(&mut r), [13]);
     }
@@ -103,7 +103,7 @@ mod tests {
         let mut new = Receipts::new(ConnNo(2));
         let token = new.received(1);
         new.ack(stale);
-        assert_eq!(due(&mut new), []);
+        assert_eq!(due(&mut new), [0_u16; 0]);
         new.ack(token);
         assert_eq!(due(&mut new), [1]);
     }

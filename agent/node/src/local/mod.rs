@@ -1,0 +1,219 @@
+//! The local socket: one JSON line asks, one JSON line answers. A Unix socket that
+//! only its owner may open, so nothing listens on a network.
+//!
+//! Bound: [`CONNECTIONS_MAX`] at a time, [`REQUEST_BYTES_MAX`] per request,
+//! [`ANSWER_BYTES_MAX`] per answer, [`IDLE_MAX`] without a word. Knows no question.
+
+use std::fs::Permissions;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream as Blocking;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// Connections served at the same time.
+pub const CONNECTIONS_MAX: usize = 32;
+/// Longest request line.
+pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// Longest answer line that a client takes.
+pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A connection that says nothing for so long is closed; a client waits as long
+/// for its answer.
+pub const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// One question and the way back for its answer.
+#[derive(Debug)]
+pub struct Asked {
+    pub request: Value,
+    pub answer: oneshot::Sender<Result<Value, String>>,
+}
+
+/// A socket that is being served; dropping it removes the file.
+#[derive(Debug)]
+pub struct LocalSocket {
+    path: PathBuf,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl LocalSocket {
+    /// Serves `path` on the current runtime and hands each question to `asked`.
+    /// Who owns the data directory calls this: a file left by a dead process is
+    /// taken over.
+    ///
+    /// # Errors
+    /// When the system does not give the socket.
+    pub fn serve(path: &Path, asked: mpsc::Sender<Asked>) -> io::Result<Self> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        let task = tokio::spawn(accept(listener, asked));
+        let path = path.to_path_buf();
+        Ok(Self { path, task })
+    }
+}
+
+impl Drop for LocalSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+        // Best effort: the next start takes a leftover file over.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+async fn accept(listener: UnixListener, asked: mpsc::Sender<Asked>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else {
+            return;
+        };
+        if let Ok((stream, _)) = listener.accept().await {
+            let asked = asked.clone();
+            tokio::spawn(async move {
+                // A client that goes away is no fault of ours.
+                let _ = converse(stream, &asked).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn converse(stream: UnixStream, asked: &mpsc::Sender<Asked>) -> io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut read = tokio::io::BufReader::new(read);
+    loop {
+        let mut line = Vec::new();
+        let mut bounded = (&mut read).take(REQUEST_BYTES_MAX as u64 + 1);
+        let got = tokio::time::timeout(IDLE_MAX, bounded.read_until(b'\n', &mut line));
+        let got = got.await.map_err(|_| io::ErrorKind::TimedOut)??;
+        if got == 0 {
+            return Ok(());
+        }
+        let answer = if line.len() > REQUEST_BYTES_MAX {
+            Err(format!("a request has at most {REQUEST_BYTES_MAX} bytes"))
+        } else {
+            answer(&line, asked).await
+        };
+        let is_over = line.len() > REQUEST_BYTES_MAX;
+        let line = match answer {
+            Ok(value) => json!({ "ok": value }),
+            Err(text) => json!({ "error": text }),
+        };
+        write.write_all(format!("{line}\n").as_bytes()).await?;
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+async fn answer(line: &[u8], asked: &mpsc::Sender<Asked>) -> Result<Value, String> {
+    let request = serde_json::from_slice(line).map_err(|e| format!("not a JSON line: {e}"))?;
+    let (answer, answered) = oneshot::channel();
+    let stopping = || String::from("the process is stopping");
+    let asked = asked.send(Asked { request, answer });
+    asked.await.map_err(|_| stopping())?;
+    answered.await.map_err(|_| stopping())?
+}
+
+/// Asks the process behind `path` and waits for its answer.
+///
+/// # Errors
+/// A sentence: nobody listens there, or what the process said.
+pub fn ask(path: &Path, request: &Value) -> Result<Value, String> {
+    let shown = path.display();
+    let mut stream = Blocking::connect(path).map_err(|error| {
+        format!("nobody answers at {shown} ({error}): is the process running with this config?")
+    })?;
+    let told = |error: io::Error| format!("{shown}: {error}");
+    stream.set_read_timeout(Some(IDLE_MAX)).map_err(told)?;
+    stream
+        .write_all(format!("{request}\n").as_bytes())
+        .map_err(told)?;
+    let mut line = String::new();
+    BufReader::new(stream.take(ANSWER_BYTES_MAX as u64))
+        .read_line(&mut line)
+        .map_err(told)?;
+    let mut answer: Value =
+        serde_json::from_str(&line).map_err(|error| format!("{shown}: bad answer: {error}"))?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(text) => Err(text.to_owned()),
+        None => Ok(answer["ok"].take()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serves a socket whose answers echo the question, and runs `client` beside it.
+    fn with_echo<T: Send + 'static>(client: impl FnOnce(PathBuf) -> T + Send + 'static) -> T {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("s.sock");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async move {
+            let (sender, mut asked) = mpsc::channel::<Asked>(4);
+            let _socket = LocalSocket::serve(&path, sender).expect("a socket");
+            tokio::spawn(async move {
+                while let Some(asked) = asked.recv().await {
+                    let refuse = asked.request == json!("refuse");
+                    let answer = (!refuse).then_some(asked.request);
+                    let _ = asked.answer.send(answer.ok_or_else(|| String::from("no")));
+                }
+            });
+            let client = tokio::task::spawn_blocking(move || client(path));
+            client.await.expect("the client ends")
+        })
+    }
+
+    #[test]
+    fn questions_are_answered_and_refusals_told() {
+        let (echoed, refused) = with_echo(|path| {
+            let echoed = ask(&path, &json!({"a": 1}));
+            (echoed, ask(&path, &json!("refuse")))
+        });
+        assert_eq!(echoed, Ok(json!({"a": 1})));
+        assert_eq!(refused, Err(String::from("no")));
+    }
+
+    #[test]
+    fn a_request_is_taken_up_to_its_limit() {
+        for (len, taken) in [
+            (REQUEST_BYTES_MAX - 1, true),
+            (REQUEST_BYTES_MAX, true),
+            (REQUEST_BYTES_MAX + 1, false),
+        ] {
+            // Two quotes and the newline belong to the line.
+            let text = "x".repeat(len - 3);
+            let answer = with_echo(move |path| ask(&path, &json!(text)));
+            assert_eq!(answer.is_ok(), taken, "{len}: {:?}", answer.err());
+        }
+    }
+
+    #[test]
+    fn garbage_is_answered_with_a_sentence() {
+        let answer = with_echo(|path| {
+            let mut stream = Blocking::connect(path).expect("a connection");
+            stream.write_all(b"\xff{nonsense\n").expect("written");
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).map(|_| line)
+        });
+        assert!(answer.is_ok_and(|line| line.contains("not a JSON line")));
+    }
+
+    #[test]
+    fn nobody_there_is_said() {
+        let answer = ask(Path::new("/nonexistent/s.sock"), &json!(1));
+        assert!(answer.is_err_and(|text| text.contains("nobody answers at /nonexistent")));
+    }
+}
