@@ -8,22 +8,22 @@
 //! nothing of frames: whoever reads the serial line connects to
 //! [`Qemu::serial_addr`].
 
+mod build;
+mod process;
+
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Names a firmware image that is built already; without it, the image is built.
-pub const ELF_VARIABLE: &str = "FOREBAY_QEMU_ELF";
-/// The target that the board is built for.
-pub const TARGET: &str = "thumbv7em-none-eabi";
+pub use build::{ELF_VARIABLE, TARGET, board_elf};
+use process::{Event, Process};
+
 /// How long QEMU may take until it answers for the first time.
 pub const START_LIMIT: Duration = Duration::from_secs(30);
 /// How long one QMP command may take.
@@ -110,12 +110,9 @@ impl Default for Options {
 /// A running board.
 #[derive(Debug)]
 pub struct Qemu {
-    child: Child,
+    process: Process,
     qmp: BufReader<TcpStream>,
     serial: SocketAddr,
-    log: Output,
-    messages: Output,
-    events: Receiver<Event>,
 }
 
 impl Qemu {
@@ -145,38 +142,22 @@ impl Qemu {
 
     fn start_on(elf: &Path, port: u16, options: &Options) -> Result<Self, QemuError> {
         // QEMU connects to us: so this port cannot be taken by another program.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let control = listener.local_addr()?;
+        let control = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let serial = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut child = spawn(elf, serial, control, options.uid)?;
-        let (sender, events) = mpsc::channel();
-        let log = Output::default();
-        let messages = Output::default();
-        if let Some(stdout) = child.stdout.take() {
-            keep_log(stdout, log.clone());
-        }
-        if let Some(stderr) = child.stderr.take() {
-            watch_end(stderr, messages.clone(), sender.clone(), control);
-        }
-        accept(listener, sender);
-        let mut guard = KillOnDrop(Some(child));
-        let stream = match events.recv_timeout(START_LIMIT) {
+        let process = Process::start(elf, serial, control, options.uid)?;
+        let stream = match process.events.recv_timeout(START_LIMIT) {
             Ok(Event::Connected(stream)) => stream?,
-            Ok(Event::Ended) => return Err(QemuError::Ended(messages.text())),
+            Ok(Event::Ended) => return Err(QemuError::Ended(process.messages.text())),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 return Err(QemuError::Silent("no QMP connection"));
             }
         };
         stream.set_read_timeout(Some(QMP_LIMIT))?;
-        let child = guard.0.take().ok_or(QemuError::Silent("no child"))?;
         let qmp = BufReader::new(stream);
         let mut qemu = Self {
-            child,
+            process,
             qmp,
             serial,
-            log,
-            messages,
-            events,
         };
         qemu.read_line()?; // the greeting
         qemu.command("qmp_capabilities", json!({}))?;
@@ -227,13 +208,8 @@ impl Qemu {
     }
 
     /// Pulls the plug: nothing is flushed, memory is lost.
-    ///
-    /// # Errors
-    /// [`QemuError::Io`].
-    pub fn kill(mut self) -> Result<(), QemuError> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
+    pub fn kill(self) {
+        drop(self);
     }
 
     /// How it ended, when it ended by itself: a firmware that panics exits with 1.
@@ -241,17 +217,17 @@ impl Qemu {
     /// # Errors
     /// [`QemuError::Io`].
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, QemuError> {
-        Ok(self.child.try_wait()?)
+        Ok(self.process.child.try_wait()?)
     }
 
     /// The firmware's log so far, as defmt sends it: `defmt-print -e ELF` reads it.
     pub fn log(&self) -> Vec<u8> {
-        self.log.bytes()
+        self.process.log.bytes()
     }
 
     /// QEMU's own messages so far.
     pub fn messages(&self) -> String {
-        self.messages.text()
+        self.process.messages.text()
     }
 
     fn command(&mut self, execute: &str, arguments: Value) -> Result<Value, QemuError> {
@@ -291,142 +267,11 @@ impl Qemu {
         ) {
             return QemuError::Silent("no answer to a QMP command");
         }
-        match self.events.recv_timeout(QMP_LIMIT) {
-            Ok(Event::Ended) => QemuError::Ended(self.messages.text()),
+        match self.process.events.recv_timeout(QMP_LIMIT) {
+            Ok(Event::Ended) => QemuError::Ended(self.process.messages.text()),
             Ok(Event::Connected(_))
             | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => error.into(),
         }
-    }
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        end(&mut self.child);
-    }
-}
-
-/// Ends a child that never became a [`Qemu`].
-struct KillOnDrop(Option<Child>);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            end(child);
-        }
-    }
-}
-
-/// Both calls fail only for a child that has ended already.
-fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-fn spawn(
-    elf: &Path,
-    serial: SocketAddr,
-    control: SocketAddr,
-    uid: Option<[u8; 8]>,
-) -> Result<Child, QemuError> {
-    let mut semihosting = String::from("enable=on,target=native,arg=firmware");
-    if let Some(uid) = uid {
-        semihosting.push_str(",arg=uid=");
-        uid.iter()
-            .for_each(|byte| semihosting.push_str(&format!("{byte:02x}")));
-    }
-    let (serial_ip, serial_port) = (serial.ip(), serial.port());
-    let (control_ip, control_port) = (control.ip(), control.port());
-    Command::new(QEMU)
-        .args([
-            "-machine",
-            "mps2-an386",
-            "-display",
-            "none",
-            "-monitor",
-            "none",
-            "-S",
-        ])
-        .arg("-chardev")
-        .arg(format!(
-            "socket,id=line,host={serial_ip},port={serial_port},server=on,wait=off,nodelay=on"
-        ))
-        .args(["-serial", "chardev:line"])
-        .arg("-chardev")
-        .arg(format!(
-            "socket,id=qmp,host={control_ip},port={control_port},server=off"
-        ))
-        .args(["-mon", "chardev=qmp,mode=control"])
-        .arg("-device")
-        .arg(format!("tmp105,id={SENSOR},bus=i2c,address=0x48"))
-        .args(["-semihosting-config", &semihosting])
-        .arg("-kernel")
-        .arg(elf)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                QemuError::Missing
-            } else {
-                error.into()
-            }
-        })
-}
-
-#[derive(Debug)]
-enum Event {
-    Connected(io::Result<TcpStream>),
-    Ended,
-}
-
-fn accept(listener: TcpListener, sender: Sender<Event>) {
-    thread::spawn(move || {
-        // Nobody listens any more when the start has failed for another reason.
-        let _ = sender.send(Event::Connected(
-            listener.accept().map(|(stream, _)| stream),
-        ));
-    });
-}
-
-/// QEMU's messages end when QEMU does. The thread in `accept` may still wait
-/// then; it is sent home by a connection of our own.
-fn watch_end(stderr: ChildStderr, into: Output, sender: Sender<Event>, control: SocketAddr) {
-    thread::spawn(move || {
-        into.fill_from(stderr);
-        let _ = sender.send(Event::Ended);
-        let _ = TcpStream::connect(control);
-    });
-}
-
-fn keep_log(stdout: ChildStdout, into: Output) {
-    thread::spawn(move || into.fill_from(stdout));
-}
-
-/// Bytes that a thread collects, up to [`OUTPUT_BYTES_MAX`].
-#[derive(Debug, Clone, Default)]
-struct Output(Arc<Mutex<Vec<u8>>>);
-
-impl Output {
-    /// Reads to the end, also past the limit: a full pipe would stop the firmware.
-    fn fill_from(&self, mut source: impl Read) {
-        let mut chunk = [0; 4096];
-        while let Ok(count @ 1..) = source.read(&mut chunk) {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = OUTPUT_BYTES_MAX - kept.len();
-            kept.extend_from_slice(&chunk[..count.min(room)]);
-        }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes()).trim().to_owned()
     }
 }
 
@@ -438,48 +283,4 @@ pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())
-}
-
-/// The firmware image: the one named by [`ELF_VARIABLE`], else built now, once a process.
-///
-/// # Errors
-/// [`QemuError::Build`] with cargo's text.
-pub fn board_elf() -> Result<PathBuf, QemuError> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    if let Some(elf) = std::env::var_os(ELF_VARIABLE) {
-        return Ok(elf.into());
-    }
-    BUILT.get_or_init(build).clone().map_err(QemuError::Build)
-}
-
-fn build() -> Result<PathBuf, String> {
-    let boards = Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware/boards");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["build", "--release", "--locked", "--target", TARGET])
-        .args([
-            "--package",
-            "qemu-mps2-an386",
-            "--message-format",
-            "json-render-diagnostics",
-        ])
-        .current_dir(boards)
-        // Flags for the host are not flags for the board.
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    executable(&output.stdout).ok_or_else(|| "cargo named no executable".to_owned())
-}
-
-/// The image's path in cargo's messages, wherever its target folder is.
-fn executable(messages: &[u8]) -> Option<PathBuf> {
-    messages
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
-        .find_map(|message| message.get("executable")?.as_str().map(PathBuf::from))
 }

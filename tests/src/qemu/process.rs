@@ -1,0 +1,169 @@
+//! The child process: its command line, its two output streams, its end.
+//!
+//! Dropping a [`Process`] kills it. Its pipes are read to their ends by threads,
+//! because a full one would stop the firmware; [`OUTPUT_BYTES_MAX`] is kept.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::{OUTPUT_BYTES_MAX, QEMU, QemuError, SENSOR};
+
+/// A running QEMU.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) child: Child,
+    pub(super) log: Output,
+    pub(super) messages: Output,
+    pub(super) events: Receiver<Event>,
+}
+
+impl Process {
+    /// Starts QEMU halted. It connects to `control`, which becomes an event.
+    pub(super) fn start(
+        elf: &Path,
+        serial: SocketAddr,
+        control: TcpListener,
+        uid: Option<[u8; 8]>,
+    ) -> Result<Self, QemuError> {
+        let addr = control.local_addr()?;
+        let mut child = spawn(elf, serial, addr, uid)?;
+        let (sender, events) = mpsc::channel();
+        let (log, messages) = (Output::default(), Output::default());
+        if let Some(stdout) = child.stdout.take() {
+            keep_log(stdout, log.clone());
+        }
+        if let Some(stderr) = child.stderr.take() {
+            watch_end(stderr, messages.clone(), sender.clone(), addr);
+        }
+        accept(control, sender);
+        Ok(Self {
+            child,
+            log,
+            messages,
+            events,
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both calls fail only for a child that has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the threads find out.
+#[derive(Debug)]
+pub(super) enum Event {
+    Connected(io::Result<TcpStream>),
+    Ended,
+}
+
+fn accept(listener: TcpListener, sender: Sender<Event>) {
+    thread::spawn(move || {
+        // Nobody listens any more when the start has failed for another reason.
+        let _ = sender.send(Event::Connected(
+            listener.accept().map(|(stream, _)| stream),
+        ));
+    });
+}
+
+/// QEMU's messages end when QEMU does. The thread in `accept` may still wait
+/// then; it is sent home by a connection of our own.
+fn watch_end(stderr: ChildStderr, into: Output, sender: Sender<Event>, control: SocketAddr) {
+    thread::spawn(move || {
+        into.fill_from(stderr);
+        let _ = sender.send(Event::Ended);
+        let _ = TcpStream::connect(control);
+    });
+}
+
+fn keep_log(stdout: ChildStdout, into: Output) {
+    thread::spawn(move || into.fill_from(stdout));
+}
+
+/// Halted, so that it can be set up before the first instruction.
+fn spawn(
+    elf: &Path,
+    serial: SocketAddr,
+    control: SocketAddr,
+    uid: Option<[u8; 8]>,
+) -> Result<Child, QemuError> {
+    let mut semihosting = String::from("enable=on,target=native,arg=firmware");
+    if let Some(uid) = uid {
+        semihosting.push_str(",arg=uid=");
+        uid.iter()
+            .for_each(|byte| semihosting.push_str(&format!("{byte:02x}")));
+    }
+    let (serial_ip, serial_port) = (serial.ip(), serial.port());
+    let (control_ip, control_port) = (control.ip(), control.port());
+    Command::new(QEMU)
+        .args([
+            "-machine",
+            "mps2-an386",
+            "-display",
+            "none",
+            "-monitor",
+            "none",
+            "-S",
+        ])
+        .arg("-chardev")
+        .arg(format!(
+            "socket,id=line,host={serial_ip},port={serial_port},server=on,wait=off,nodelay=on"
+        ))
+        .args(["-serial", "chardev:line"])
+        .arg("-chardev")
+        .arg(format!(
+            "socket,id=qmp,host={control_ip},port={control_port},server=off"
+        ))
+        .args(["-mon", "chardev=qmp,mode=control"])
+        .arg("-device")
+        .arg(format!("tmp105,id={SENSOR},bus=i2c,address=0x48"))
+        .args(["-semihosting-config", &semihosting])
+        .arg("-kernel")
+        .arg(elf)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                QemuError::Missing
+            } else {
+                error.into()
+            }
+        })
+}
+
+/// Bytes that a thread collects, up to [`OUTPUT_BYTES_MAX`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Output {
+    /// Reads to the end, also past the limit: a full pipe would stop the firmware.
+    fn fill_from(&self, mut source: impl Read) {
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = source.read(&mut chunk) {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = OUTPUT_BYTES_MAX - kept.len();
+            kept.extend_from_slice(&chunk[..count.min(room)]);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).trim().to_owned()
+    }
+}
