@@ -10,6 +10,8 @@ pub mod limits;
 pub mod record;
 pub mod units;
 
+pub mod time_text;
+
 pub mod ledger;
 
 pub mod link;
@@ -19,9 +21,11 @@ pub mod ingest;
 pub mod log;
 pub mod store;
 
-pub mod num;
 pub mod commit;
+pub mod num;
 
 pub mod engine;
+
+pub mod payload;
 
 pub mod forward;

@@ -15,6 +15,18 @@ pub const COMMITS_PER_SYNC_MAX: usize = 64;
 pub const STORE_REQUESTS_MAX: usize = 256;
 /// Most records in one block: bounds the MQTT message that a block becomes.
 pub const BLOCK_RECORDS_MAX: usize = 512;
+/// Longest reading or gap in a JSON payload, its comma included, with both
+/// names escaped at their worst.
+pub const RECORD_JSON_BYTES_MAX: usize = 460;
+/// Longest envelope of a JSON payload.
+pub const ENVELOPE_JSON_BYTES_MAX: usize = 512;
+/// Deepest nesting of a JSON payload that is read.
+pub const JSON_DEPTH_MAX: usize = 32;
+/// Most marks in one ack message of the upstream: streams times partitions of
+/// one gateway.
+pub const ACK_MARKS_MAX: usize = 1024;
+/// Largest ack message, command or status.
+pub const CONTROL_BYTES_MAX: usize = 192 * 1024;
 /// Largest MQTT payload sent or taken.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// What one read of the log brings at the most, beside its first block.
@@ -27,7 +39,7 @@ pub const WINDOWS_MAX: usize = 256;
 pub const AGGREGATES_MAX: usize = 64;
 /// Names in a `channels` or `devices` list.
 pub const FILTER_NAMES_MAX: usize = 1024;
-/// Longest name of a device, a channel or a stream.
+/// Longest name of a gateway, a device, a channel or a stream.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Longest window, offset or hop, us: with [`EVENT_TIME_MAX`] no start or end overflows.
 pub const WINDOW_SPAN_MAX: i64 = 1 << 60;
@@ -51,3 +63,13 @@ pub const PENDING_RECORDS_MAX: usize = 65_536;
 pub const INDEX_ENTRIES_MAX: usize = 65_536;
 /// Longest result row; one always fits an empty block.
 pub const ROW_BYTES_MAX: usize = BLOCK_BYTES_MAX - 64;
+
+const _: () = assert!(
+    BLOCK_RECORDS_MAX * RECORD_JSON_BYTES_MAX + ENVELOPE_JSON_BYTES_MAX <= MESSAGE_BYTES_MAX,
+    "every block fits one message"
+);
+const _: () = assert!(
+    ACK_MARKS_MAX * (NAME_BYTES_MAX + 100) + ENVELOPE_JSON_BYTES_MAX <= CONTROL_BYTES_MAX,
+    "the marks of a gateway fit one message"
+);
+const _: () = assert!(CONTROL_BYTES_MAX <= MESSAGE_BYTES_MAX);

@@ -1,0 +1,286 @@
+//! The JSON payload of one block: what it says, and how it is written.
+//!
+//! Always holds: `render` of equal blocks gives equal bytes, and `parse` of
+//! what `render` gave says the same as the block. Bound: MESSAGE_BYTES_MAX, as
+//! asserted in limits.rs. Knows no topic.
+
+use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
+use forebay_wire::message::{GapReason, Quality};
+
+use super::PAYLOAD_VERSION;
+use super::json::{push_args, push_text};
+use super::names::{GatewayName, StreamName};
+use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series};
+use crate::time_text::{has_text, push_time};
+use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
+
+/// Identity of what is sent. Never less: a wiped disk, a restored backup or a
+/// lost tail would make new data look like old.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    pub gateway: GatewayName,
+    pub log_id: LogId,
+    /// Opening of the log in which the block was written.
+    pub epoch: Epoch,
+    pub stream: StreamName,
+    pub partition: PartitionId,
+    /// Offset of the first record.
+    pub first: Offset,
+    /// Offset of the last record, itself included.
+    pub last: Offset,
+}
+
+/// A scaled integer: `value / 10^scale`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figure {
+    pub value: i32,
+    /// 0 to 9.
+    pub scale: u8,
+}
+
+/// One reading as the upstream sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataReading {
+    pub device: DeviceUid,
+    pub boot: BootId,
+    pub ordinal: Ordinal,
+    pub channel: String,
+    pub time: EventTime,
+    /// `None` when `quality` is not ok.
+    pub value: Option<Figure>,
+    pub unit: String,
+    pub quality: Quality,
+}
+
+/// Readings that will never come, as the upstream sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataGap {
+    pub reason: GapReason,
+    pub device: DeviceUid,
+    pub boot: BootId,
+    pub first: Ordinal,
+    pub count: u64,
+    pub time: EventTime,
+}
+
+/// A record of a readings stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataRecord {
+    Reading(DataReading),
+    Gap(DataGap),
+}
+
+/// What the message carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataBody {
+    Readings(Vec<DataRecord>),
+    /// JSON objects as the gateway's engine wrote them.
+    Rows(Vec<Vec<u8>>),
+}
+
+impl DataBody {
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Readings(records) => records.len(),
+            Self::Rows(rows) => rows.len(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A data message as read by the upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataMessage {
+    pub id: MessageId,
+    pub body: DataBody,
+}
+
+impl MessageId {
+    /// Identity of `block`, which holds at least one record.
+    #[must_use]
+    pub fn of(gateway: &GatewayName, log_id: LogId, stream: &StreamName, block: &Block) -> Self {
+        assert!(!block.body.is_empty(), "a block without records");
+        Self {
+            gateway: gateway.clone(),
+            log_id,
+            epoch: block.epoch,
+            stream: stream.clone(),
+            partition: block.at.partition,
+            first: block.base,
+            last: Offset(block.end().0 - 1),
+        }
+    }
+
+    /// The identity as MQTT user properties, for those that route without
+    /// reading payloads. `replayed` marks what is sent again or late.
+    #[must_use]
+    pub fn user_properties(&self, replayed: bool) -> Vec<(String, String)> {
+        let pair = |key: &str, value: String| (key.to_owned(), value);
+        vec![
+            pair("v", PAYLOAD_VERSION.to_string()),
+            pair("gateway", self.gateway.to_string()),
+            pair("log_id", self.log_id.to_string()),
+            pair("epoch", self.epoch.0.to_string()),
+            pair("first_offset", self.first.0.to_string()),
+            pair("last_offset", self.last.0.to_string()),
+            pair("replayed", replayed.to_string()),
+        ]
+    }
+}
+
+impl DataMessage {
+    /// The payload of `block`, whose identity is `id`.
+    #[must_use]
+    pub fn render(id: &MessageId, block: &Block) -> Vec<u8> {
+        let mut out = String::with_capacity(256 + 200 * block.body.len());
+        push_args(
+            &mut out,
+            format_args!("{{\"v\":{PAYLOAD_VERSION},\"gateway\":\"{}\"", id.gateway),
+        );
+        push_args(
+            &mut out,
+            format_args!(",\"log_id\":\"{}\",\"epoch\":{}", id.log_id, id.epoch.0),
+        );
+        push_args(&mut out, format_args!(",\"stream\":\"{}\"", id.stream));
+        push_args(&mut out, format_args!(",\"partition\":{}", id.partition.0));
+        push_args(&mut out, format_args!(",\"first_offset\":{}", id.first.0));
+        push_args(&mut out, format_args!(",\"last_offset\":{}", id.last.0));
+        match &block.body {
+            Body::Readings { series, records } => {
+                out.push_str(",\"kind\":\"readings\",\"records\":[");
+                push_list(&mut out, records, |out, record| match record {
+                    Record::Reading(reading) => {
+                        push_reading(out, reading, &series[usize::from(reading.series)]);
+                    }
+                    Record::Gap(gap) => push_gap(out, gap),
+                });
+            }
+            Body::Rows(rows) => {
+                out.push_str(",\"kind\":\"rows\",\"records\":[");
+                // Rows are the engine's own text: UTF-8, or nobody could read them.
+                push_list(&mut out, rows, |out, row| {
+                    out.push_str(&String::from_utf8_lossy(&row.line));
+                });
+            }
+        }
+        out.push_str("]}");
+        out.into_bytes()
+    }
+}
+
+fn push_list<T>(out: &mut String, items: &[T], push: impl Fn(&mut String, &T)) {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        push(out, item);
+    }
+}
+
+fn push_reading(out: &mut String, reading: &ReadingRecord, series: &Series) {
+    push_args(
+        out,
+        format_args!("{{\"device\":\"{}\",\"boot\":{}", series.uid, series.boot.0),
+    );
+    push_args(
+        out,
+        format_args!(",\"ordinal\":{},\"channel\":", reading.ordinal.0),
+    );
+    push_text(out, &series.name);
+    push_time_member(out, reading.time);
+    out.push_str(",\"value\":");
+    if reading.quality == Quality::Ok {
+        push_figure(
+            out,
+            Figure {
+                value: reading.value,
+                scale: series.scale,
+            },
+        );
+    } else {
+        out.push_str("null");
+    }
+    out.push_str(",\"unit\":");
+    push_text(out, &series.unit);
+    if reading.quality != Quality::Ok {
+        push_args(
+            out,
+            format_args!(",\"quality\":\"{}\"", quality_name(reading.quality)),
+        );
+    }
+    out.push('}');
+}
+
+fn push_gap(out: &mut String, gap: &GapRecord) {
+    push_args(out, format_args!("{{\"gap\":\"{}\"", gap_name(gap.reason)));
+    push_args(
+        out,
+        format_args!(",\"device\":\"{}\",\"boot\":{}", gap.uid, gap.boot.0),
+    );
+    push_args(
+        out,
+        format_args!(",\"first_ordinal\":{},\"count\":{}", gap.first.0, gap.count),
+    );
+    push_time_member(out, gap.time);
+    out.push('}');
+}
+
+fn push_time_member(out: &mut String, time: EventTime) {
+    out.push_str(",\"time\":");
+    if has_text(time) {
+        out.push('"');
+        push_time(out, time);
+        out.push('"');
+    } else {
+        push_time(out, time);
+    }
+}
+
+/// The decimal with exactly `scale` digits after the point, so that the scale
+/// reads back.
+fn push_figure(out: &mut String, figure: Figure) {
+    let scale = usize::from(figure.scale);
+    let sign = if figure.value < 0 { "-" } else { "" };
+    let digits = format!(
+        "{:0>width$}",
+        figure.value.unsigned_abs(),
+        width = scale + 1
+    );
+    let (whole, decimals) = digits.split_at(digits.len() - scale);
+    push_args(out, format_args!("{sign}{whole}"));
+    if scale > 0 {
+        push_args(out, format_args!(".{decimals}"));
+    }
+}
+
+/// Names of the qualities, by number.
+pub(super) const QUALITIES: [(Quality, &str); 7] = [
+    (Quality::Ok, "ok"),
+    (Quality::Stale, "stale"),
+    (Quality::Saturated, "saturated"),
+    (Quality::BusError, "bus_error"),
+    (Quality::CrcError, "crc_error"),
+    (Quality::Implausible, "implausible"),
+    (Quality::WarmingUp, "warming_up"),
+];
+
+/// Names of the gap reasons, by number.
+pub(super) const GAPS: [(GapReason, &str); 4] = [
+    (GapReason::RingFull, "ring_full"),
+    (GapReason::IsrFull, "isr_full"),
+    (GapReason::SensorOff, "sensor_off"),
+    (GapReason::PowerLoss, "power_loss"),
+];
+
+fn quality_name(quality: Quality) -> &'static str {
+    QUALITIES[usize::from(quality as u8)].1
+}
+
+fn gap_name(reason: GapReason) -> &'static str {
+    GAPS[usize::from(reason as u8)].1
+}
