@@ -2,6 +2,8 @@
 
 pub mod config;
 
+pub mod ports;
+
 pub mod local;
 
 pub mod store;

@@ -1,0 +1,140 @@
+//! Why a port does not open, and why it closed, in the operator's words.
+
+use std::fmt;
+use std::io;
+
+/// Why a port cannot be opened. The operator acts; the port keeps trying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpenError {
+    /// There is no such path.
+    Missing {
+        place: String,
+    },
+    /// Another process has it.
+    Busy {
+        place: String,
+        holder: Option<String>,
+    },
+    /// This user may not open it.
+    Denied {
+        place: String,
+    },
+    /// It is there and is no serial port, or refuses the settings.
+    NotSerial {
+        place: String,
+        why: String,
+    },
+    /// The TCP peer refused, did not answer, or has no address.
+    Connect {
+        place: String,
+        why: String,
+    },
+    Io {
+        place: String,
+        why: String,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { place } => {
+                write!(
+                    f,
+                    "{place} is not there: is the device plugged in? (`ls /dev/serial/by-id`)"
+                )
+            }
+            Self::Busy {
+                place,
+                holder: Some(holder),
+            } => {
+                write!(
+                    f,
+                    "{place} is busy: {holder} has it open; stop that, the port is then taken"
+                )
+            }
+            Self::Busy {
+                place,
+                holder: None,
+            } => {
+                write!(
+                    f,
+                    "{place} is busy: another process has it open (`fuser -v {place}` names it)"
+                )
+            }
+            Self::Denied { place } => write!(
+                f,
+                "{place} may not be opened by this user: add it to the group of the port (`ls -lL {place}`, often dialout)"
+            ),
+            Self::NotSerial { place, why } => {
+                write!(f, "{place} does not work as a serial port: {why}")
+            }
+            Self::Connect { place, why } => write!(f, "cannot connect to {place}: {why}"),
+            Self::Io { place, why } => write!(f, "cannot open {place}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Why a port that was open is not any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Unplugged, or the peer closed.
+    Gone,
+    ReadFailed(String),
+    WriteFailed(String),
+    /// The peer took no byte for [`super::limits::WRITE_TIMEOUT`].
+    WriteTimedOut,
+    /// [`super::PortHandle::reopen`] was called.
+    Asked,
+    /// The process stops.
+    Stopped,
+}
+
+impl CloseReason {
+    /// What an IO error while reading means: some drivers report a pulled plug
+    /// as an error, not as the end.
+    pub(super) fn of_read(error: &io::Error) -> Self {
+        if is_gone(error) {
+            Self::Gone
+        } else {
+            Self::ReadFailed(error.to_string())
+        }
+    }
+
+    pub(super) fn of_write(error: &io::Error) -> Self {
+        if is_gone(error) {
+            Self::Gone
+        } else {
+            Self::WriteFailed(error.to_string())
+        }
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::ENXIO | libc::ENODEV)
+    ) || matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::WriteZero
+    )
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => write!(f, "the device is gone (unplugged, or the peer closed)"),
+            Self::ReadFailed(why) => write!(f, "reading failed: {why}"),
+            Self::WriteFailed(why) => write!(f, "writing failed: {why}"),
+            Self::WriteTimedOut => write!(
+                f,
+                "the peer took no byte for {} s",
+                super::limits::WRITE_TIMEOUT.as_secs()
+            ),
+            Self::Asked => write!(f, "opened anew because nothing that makes sense came in"),
+            Self::Stopped => write!(f, "the agent stops"),
+        }
+    }
+}

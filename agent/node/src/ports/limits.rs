@@ -1,0 +1,38 @@
+//! Every bound of the device ports, with the relations between them asserted.
+
+use std::time::Duration;
+
+/// Most bytes that one read hands on; the event channel's length times this
+/// bounds what waits between the ports and the link.
+pub const READ_BYTES_MAX: usize = 4096;
+/// Frames that wait for a port's writer. Full: the new one is dropped and
+/// counted, because the link sends again what was not answered.
+pub const WRITE_QUEUE_FRAMES_MAX: usize = 64;
+/// A peer that takes no byte for this long is closed and opened anew.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+/// What is still queued at a clean stop gets this long to leave.
+pub const STOP_DRAIN: Duration = Duration::from_millis(200);
+/// How often a closing line is asked whether it has sent everything.
+pub const DRAIN_STEP: Duration = Duration::from_millis(5);
+/// First pause after a port failed.
+pub const REOPEN_PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Longest pause of a serial port: a replugged device goes on within a second.
+pub const SERIAL_PAUSE_MAX: Duration = Duration::from_millis(500);
+/// Longest pause of a TCP port.
+pub const TCP_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A session that lived at least this long starts the pauses anew; a port that
+/// opens and dies at once keeps slowing down.
+pub const SESSION_SETTLED: Duration = Duration::from_secs(1);
+/// A TCP peer that does not answer for this long counts as absent.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Lines that one port may say in a burst, and the time that earns it another.
+pub const NOTICE_BURST: u32 = 6;
+pub const NOTICE_EARN: Duration = Duration::from_secs(10);
+/// Rates that one serial port may be tried at.
+pub const BAUDS_MAX: usize = 8;
+/// Processes looked at for the one that holds a busy port.
+pub const HOLDER_PROCESSES_MAX: usize = 4096;
+
+const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() < 1000);
+const _: () = assert!(REOPEN_PAUSE_MIN.as_millis() <= SERIAL_PAUSE_MAX.as_millis());
+const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() <= TCP_PAUSE_MAX.as_millis());

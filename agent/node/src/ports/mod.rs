@@ -1,0 +1,209 @@
+//! The gateway's device ports: serial lines and TCP connections that carry the
+//! link. A port opens, hands on what comes in, writes what it is given, and is
+//! opened again for ever when it goes away.
+//!
+//! Invariant: no port waits for another; a peer that reads nothing, sends
+//! garbage or is not there costs only its own port. Bound: per port one read
+//! buffer and [`limits::WRITE_QUEUE_FRAMES_MAX`] frames. Knows no frame.
+
+pub mod limits;
+
+mod backoff;
+mod clock;
+mod error;
+mod holder;
+mod notices;
+mod sys;
+
+pub mod pty;
+mod serial;
+mod status;
+mod worker;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use forebay_core::units::Mono;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+pub use clock::MonoClock;
+pub use error::{CloseReason, OpenError};
+pub use status::{PortState, PortStatus};
+pub use sys::{Waited, wait};
+
+use status::Shared;
+
+/// A port of this process; its place in the list of configured ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+/// Bits per second of a serial line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Baud(pub u32);
+
+/// What to open, and what operators call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortConfig {
+    pub id: PortId,
+    /// Name from the config, used in every message.
+    pub name: String,
+    pub place: PortPlace,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortPlace {
+    Serial {
+        /// Best below `/dev/serial/by-id`: it stays the same when the device
+        /// is plugged in elsewhere.
+        path: PathBuf,
+        /// Tried in turn, see [`PortHandle::reopen`]; 1 to
+        /// [`limits::BAUDS_MAX`], more are not looked at. Empty: 115,200.
+        bauds: Vec<Baud>,
+    },
+    Tcp {
+        /// `host:port`; the gateway connects to it.
+        address: String,
+    },
+}
+
+impl fmt::Display for PortPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Serial { path, .. } => write!(f, "{}", path.display()),
+            Self::Tcp { address } => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Something that happened at a port. For one port: Opened, then any number of
+/// Bytes, then Closed, and so on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortEvent {
+    pub port: PortId,
+    pub kind: PortEventKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortEventKind {
+    Opened,
+    Bytes {
+        /// 1 to [`limits::READ_BYTES_MAX`] bytes.
+        bytes: Vec<u8>,
+        /// When the read returned, on the clock given to [`Ports::spawn`].
+        received: Mono,
+    },
+    Closed {
+        reason: CloseReason,
+    },
+}
+
+/// Takes one line for the operator, without its newline.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Writes to one port. Never waits.
+#[derive(Debug, Clone)]
+pub struct PortHandle {
+    writes: mpsc::Sender<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+impl PortHandle {
+    /// Queues bytes. False: the port is not open or its queue is full; the
+    /// bytes are dropped and counted, and the link sends again what matters.
+    pub fn write(&self, bytes: Vec<u8>) -> bool {
+        let taken = self.shared.is_open() && self.writes.try_send(bytes).is_ok();
+        if !taken {
+            self.shared.count_dropped(1);
+        }
+        taken
+    }
+
+    /// Closes the port and opens it again, at the next of its rates: for a
+    /// link that hears nothing, or nothing that makes sense.
+    pub fn reopen(&self) {
+        self.shared.ask_reopen();
+    }
+}
+
+struct Port {
+    id: PortId,
+    handle: PortHandle,
+    task: JoinHandle<()>,
+}
+
+/// All ports of the gateway, each on its own task.
+pub struct Ports {
+    ports: Vec<Port>,
+    stop: watch::Sender<bool>,
+}
+
+impl fmt::Debug for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.status()).finish()
+    }
+}
+
+impl Ports {
+    /// Starts one task per port on the current tokio runtime. When `events` is
+    /// full the ports wait, and the system's own buffers fill up behind them.
+    pub fn spawn(
+        configs: Vec<PortConfig>,
+        events: mpsc::Sender<PortEvent>,
+        clock: MonoClock,
+        say: Say,
+    ) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let ports = configs
+            .into_iter()
+            .map(|config| {
+                let id = config.id;
+                let shared = Arc::new(Shared::new(&config));
+                let (writes, queue) = mpsc::channel(limits::WRITE_QUEUE_FRAMES_MAX);
+                let handle = PortHandle {
+                    writes,
+                    shared: Arc::clone(&shared),
+                };
+                let outside = worker::Outside {
+                    events: events.clone(),
+                    clock,
+                    say: Arc::clone(&say),
+                    stopped: stopped.clone(),
+                };
+                let task = tokio::spawn(worker::run(config, shared, queue, outside));
+                Port { id, handle, task }
+            })
+            .collect();
+        Self { ports, stop }
+    }
+
+    pub fn handle(&self, port: PortId) -> Option<PortHandle> {
+        self.ports
+            .iter()
+            .find(|p| p.id == port)
+            .map(|p| p.handle.clone())
+    }
+
+    /// In the order of the config.
+    pub fn status(&self) -> Vec<PortStatus> {
+        self.ports
+            .iter()
+            .map(|port| port.handle.shared.status())
+            .collect()
+    }
+
+    /// Lets each port write what is queued, for at most
+    /// [`limits::STOP_DRAIN`], and closes all of them.
+    pub async fn stop(self) {
+        // No receiver left means that every task has ended already.
+        let _ = self.stop.send(true);
+        for port in self.ports {
+            // A task that panicked is as stopped as one that returned.
+            let _ = port.task.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

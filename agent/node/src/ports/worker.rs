@@ -1,0 +1,326 @@
+//! The life of one port: open, carry bytes both ways, close, pause, again.
+//! Invariant: reading goes on while writing waits, and the other way round.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tokio_serial::SerialStream;
+
+use super::backoff::Backoff;
+use super::limits::{
+    BAUDS_MAX, CONNECT_TIMEOUT, READ_BYTES_MAX, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX,
+    WRITE_TIMEOUT,
+};
+use super::notices::Notices;
+use super::status::Shared;
+use super::{
+    Baud, CloseReason, MonoClock, OpenError, PortConfig, PortEvent, PortEventKind, PortId,
+    PortPlace, Say, serial,
+};
+
+const BAUD_DEFAULT: Baud = Baud(115_200);
+
+/// What a port needs from the rest of the process.
+pub(super) struct Outside {
+    pub(super) events: mpsc::Sender<PortEvent>,
+    pub(super) clock: MonoClock,
+    pub(super) say: Say,
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+/// An open port.
+enum Line {
+    Serial(SerialStream),
+    Tcp(TcpStream),
+}
+
+struct Worker {
+    id: PortId,
+    name: String,
+    place: PortPlace,
+    baud_at: usize,
+    shared: std::sync::Arc<Shared>,
+    queue: mpsc::Receiver<Vec<u8>>,
+    outside: Outside,
+    notices: Notices,
+}
+
+/// Runs until the process stops, or until nobody takes events any more.
+pub(super) async fn run(
+    config: PortConfig,
+    shared: std::sync::Arc<Shared>,
+    queue: mpsc::Receiver<Vec<u8>>,
+    outside: Outside,
+) {
+    let mut backoff = Backoff::new(match config.place {
+        PortPlace::Serial { .. } => SERIAL_PAUSE_MAX,
+        PortPlace::Tcp { .. } => TCP_PAUSE_MAX,
+    });
+    let mut stopped = outside.stopped.clone();
+    let mut worker = Worker {
+        id: config.id,
+        name: config.name,
+        place: config.place,
+        baud_at: 0,
+        notices: Notices::new(outside.clock.now()),
+        shared,
+        queue,
+        outside,
+    };
+    loop {
+        let opened = tokio::select! {
+            opened = open(&worker.place, worker.baud_at) => opened,
+            () = wait_stop(&mut stopped) => break,
+        };
+        match opened {
+            Ok(line) => {
+                let since = Instant::now();
+                if worker.session(line).await == CloseReason::Stopped {
+                    break;
+                }
+                backoff.session_ended(since.elapsed());
+            }
+            Err(error) => worker.open_failed(&error),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.pause()) => {}
+            () = wait_stop(&mut stopped) => break,
+        }
+    }
+    worker.shared.set_stopped();
+}
+
+/// Returns when the process stops, also when its other half is gone.
+async fn wait_stop(stopped: &mut watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+fn baud_of(place: &PortPlace, at: usize) -> Option<Baud> {
+    match place {
+        PortPlace::Serial { bauds, .. } if bauds.is_empty() => Some(BAUD_DEFAULT),
+        PortPlace::Serial { bauds, .. } => bauds.get(at % bauds.len().min(BAUDS_MAX)).copied(),
+        PortPlace::Tcp { .. } => None,
+    }
+}
+
+async fn open(place: &PortPlace, baud_at: usize) -> Result<Line, OpenError> {
+    match place {
+        PortPlace::Serial { path, .. } => {
+            let (path, baud) = (
+                path.clone(),
+                baud_of(place, baud_at).unwrap_or(BAUD_DEFAULT),
+            );
+            let opened = tokio::task::spawn_blocking(move || serial::open(&path, baud)).await;
+            match opened {
+                Ok(opened) => opened.map(Line::Serial),
+                Err(error) => Err(OpenError::Io {
+                    place: place.to_string(),
+                    why: error.to_string(),
+                }),
+            }
+        }
+        PortPlace::Tcp { address } => connect(address).await.map(Line::Tcp),
+    }
+}
+
+async fn connect(address: &str) -> Result<TcpStream, OpenError> {
+    let failed = |why: String| OpenError::Connect {
+        place: address.to_owned(),
+        why,
+    };
+    let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
+        .await
+        .map_err(|_| failed(format!("no answer in {} s", CONNECT_TIMEOUT.as_secs())))?
+        .map_err(|error| failed(error.to_string()))?;
+    // Acks are small and must not wait for more bytes to join them.
+    stream
+        .set_nodelay(true)
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(stream)
+}
+
+impl Worker {
+    fn say(&self, line: Option<String>) {
+        if let Some(line) = line {
+            (self.outside.say)(&format!("port {}: {line}", self.name));
+        }
+    }
+
+    fn open_failed(&mut self, error: &OpenError) {
+        let error = error.to_string();
+        let line = self.notices.failed(self.outside.clock.now(), &error);
+        self.shared.set_failed(error);
+        self.say(line);
+    }
+
+    /// One opening from its first event to its last.
+    async fn session(&mut self, line: Line) -> CloseReason {
+        let what = match baud_of(&self.place, self.baud_at) {
+            Some(baud) => format!("{} is open at {} baud", self.place, baud.0),
+            None => format!("{} is connected", self.place),
+        };
+        let line_to_say = self.notices.opened(self.outside.clock.now(), &what);
+        self.say(line_to_say);
+        self.drop_queued();
+        self.shared.set_open();
+
+        let reason = match line {
+            Line::Serial(mut stream) => {
+                let (reason, drained) = self.carry(&mut stream).await;
+                let drain = if drained { STOP_DRAIN } else { Duration::ZERO };
+                // Dropping the join handle does not stop it: the next opening
+                // finds the port busy until it is done, and tries again.
+                let closed = tokio::task::spawn_blocking(move || serial::close(stream, drain));
+                let _ = closed.await;
+                reason
+            }
+            Line::Tcp(mut stream) => self.carry(&mut stream).await.0,
+        };
+
+        if reason == CloseReason::Asked {
+            self.baud_at = self.baud_at.wrapping_add(1);
+        }
+        self.closed(&reason).await;
+        reason
+    }
+
+    async fn closed(&mut self, reason: &CloseReason) {
+        let error = reason.to_string();
+        self.shared.set_failed(error.clone());
+        self.drop_queued();
+        if *reason != CloseReason::Stopped {
+            let line = self.notices.failed(self.outside.clock.now(), &error);
+            self.say(line);
+        }
+        let event = PortEvent {
+            port: self.id,
+            kind: PortEventKind::Closed {
+                reason: reason.clone(),
+            },
+        };
+        let mut stopped = self.outside.stopped.clone();
+        tokio::select! {
+            biased;
+            // Nobody takes events any more: nobody needs this one.
+            _ = self.outside.events.send(event) => {}
+            () = wait_stop(&mut stopped) => {}
+        }
+    }
+
+    /// What was queued for the last opening means nothing to the next one.
+    fn drop_queued(&mut self) {
+        while self.queue.try_recv().is_ok() {
+            self.shared.count_dropped(1);
+        }
+    }
+
+    /// Why it ended, and whether everything that was queued has been written.
+    async fn carry<S>(&mut self, stream: &mut S) -> (CloseReason, bool)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut stopped = self.outside.stopped.clone();
+        let (reader, mut writer) = tokio::io::split(stream);
+        let reason = tokio::select! {
+            reason = read_all(self.id, reader, &self.shared, &self.outside) => reason,
+            reason = write_all(&mut writer, &mut self.queue, &self.shared) => reason,
+            () = self.shared.reopen_asked() => CloseReason::Asked,
+            () = wait_stop(&mut stopped) => CloseReason::Stopped,
+        };
+        if reason != CloseReason::Stopped {
+            return (reason, false);
+        }
+        let drain = drain(&mut writer, &mut self.queue, &self.shared);
+        (reason, timeout(STOP_DRAIN, drain).await.unwrap_or(false))
+    }
+}
+
+async fn read_all(
+    port: PortId,
+    mut reader: impl AsyncRead + Unpin,
+    shared: &Shared,
+    outside: &Outside,
+) -> CloseReason {
+    let event = |kind| PortEvent { port, kind };
+    if outside
+        .events
+        .send(event(PortEventKind::Opened))
+        .await
+        .is_err()
+    {
+        return CloseReason::Stopped;
+    }
+    let mut buffer = vec![0_u8; READ_BYTES_MAX];
+    loop {
+        let count = match reader.read(&mut buffer).await {
+            // tokio-serial reports a pulled plug as no bytes, for ever.
+            Ok(0) => return CloseReason::Gone,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return CloseReason::of_read(&error),
+        };
+        let received = outside.clock.now();
+        shared.count_in(count);
+        let bytes = buffer[..count].to_vec();
+        if outside
+            .events
+            .send(event(PortEventKind::Bytes { bytes, received }))
+            .await
+            .is_err()
+        {
+            return CloseReason::Stopped;
+        }
+    }
+}
+
+async fn write_all(
+    writer: &mut (impl AsyncWrite + Unpin),
+    queue: &mut mpsc::Receiver<Vec<u8>>,
+    shared: &Shared,
+) -> CloseReason {
+    while let Some(bytes) = queue.recv().await {
+        if let Err(reason) = write_one(writer, &bytes, shared).await {
+            shared.count_dropped(1);
+            return reason;
+        }
+    }
+    // Every handle is gone; the port goes on reading.
+    std::future::pending().await
+}
+
+/// A partial write keeps its time: what counts is that bytes leave.
+async fn write_one(
+    writer: &mut (impl AsyncWrite + Unpin),
+    mut bytes: &[u8],
+    shared: &Shared,
+) -> Result<(), CloseReason> {
+    while !bytes.is_empty() {
+        let written = match timeout(WRITE_TIMEOUT, writer.write(bytes)).await {
+            Err(_) => return Err(CloseReason::WriteTimedOut),
+            Ok(Ok(0)) => return Err(CloseReason::Gone),
+            Ok(Ok(written)) => written,
+            Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Ok(Err(error)) => return Err(CloseReason::of_write(&error)),
+        };
+        shared.count_out(written);
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+async fn drain(
+    writer: &mut (impl AsyncWrite + Unpin),
+    queue: &mut mpsc::Receiver<Vec<u8>>,
+    shared: &Shared,
+) -> bool {
+    while let Ok(bytes) = queue.try_recv() {
+        if write_one(writer, &bytes, shared).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
