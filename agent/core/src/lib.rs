@@ -7,8 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
-pub mod record;
 pub mod units;
+
+pub mod record;
 
 pub mod time_text;
 

@@ -1,1 +1,3 @@
+//! The binary `forebay`.
+
 fn main() {}

@@ -15,8 +15,7 @@ pub(crate) fn run(ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
     let mut counts = Counts::default();
     let result = steps(ws, report, &mut counts);
     report.say_times();
-    if let Err(failed) = &result {
-        println!("failed step: {failed}");
+    if result.is_err() {
         // A step without tests of its own failed: the closing line must say so.
         counts.failed = counts.failed.max(1);
     }
