@@ -30,3 +30,5 @@ pub mod engine;
 pub mod payload;
 
 pub mod forward;
+
+pub mod upstream;

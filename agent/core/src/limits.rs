@@ -5,6 +5,8 @@
 pub const BLOCK_BYTES_MAX: usize = 6 * 1024;
 /// Longest key of any entry of a database.
 pub const STORE_KEY_BYTES_MAX: usize = 512;
+/// Longest value of any entry of a database, see [`BLOCK_BYTES_MAX`].
+pub const STORE_VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
 /// Longest key of a meta entry of the store.
 pub const META_KEY_BYTES_MAX: usize = 256;
 /// Longest value of a meta entry: the same spill rule as for blocks.
@@ -13,6 +15,14 @@ pub const META_VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
 pub const COMMITS_PER_SYNC_MAX: usize = 64;
 /// Requests that may wait for the storage thread.
 pub const STORE_REQUESTS_MAX: usize = 256;
+/// Epochs of one partition that the upstream tells apart; older ones are merged.
+pub const EPOCH_RUNS_MAX: usize = 32;
+/// Ranges of applied offsets per epoch: one hole more is refused and asked again.
+pub const OFFSET_RANGES_MAX: usize = 256;
+/// Partitions of all gateways and logs that one upstream knows.
+pub const UPSTREAM_PARTITIONS_MAX: usize = 1 << 18;
+/// Ranges of all these together, 16 bytes each.
+pub const UPSTREAM_RANGES_MAX: usize = 1 << 22;
 /// Most records in one block: bounds the MQTT message that a block becomes.
 pub const BLOCK_RECORDS_MAX: usize = 512;
 /// Longest reading or gap in a JSON payload, its comma included, with both

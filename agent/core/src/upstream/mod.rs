@@ -1,0 +1,14 @@
+//! The receiving end: which offsets of a gateway's log were applied, so that
+//! each is applied once however often and in whatever order it comes.
+//!
+//! A message has an identity ([`MessageId`]) that a resend repeats byte for
+//! byte. The state says which of its offsets are new; rows and the changed marks
+//! are then written in one transaction, and only after that the message is acked.
+//! Byte tables and the argument: `agent/core/docs/upstream.md`.
+//!
+//! [`MessageId`]: crate::payload::MessageId
+
+pub mod history;
+pub mod keys;
+pub mod ranges;
+pub mod state;
