@@ -34,8 +34,6 @@ const PROBES_PATIENCE: u32 = 24;
 /// Shortest time between two acks that say the same, us: each makes the device
 /// send its window again.
 const REPEAT_ACK_US: u64 = 20_000;
-/// Largest decimal scale of a channel.
-const SCALE_MAX: u8 = 9;
 
 /// Where accepted records go.
 pub trait LinkSink {
@@ -125,9 +123,10 @@ impl Session {
     }
 
     /// Does what is due at `now`.
-    pub fn on_deadline(&mut self, now: Mono) {
+    pub fn on_deadline(&mut self, now: Mono, ledger: &Ledger) {
         if let Some(device) = self.peer.device.as_mut().filter(|d| d.next_probe <= now) {
             self.peer.out.push(device.probe(now));
+            self.peer.open_when_ready(now, ledger);
         }
     }
 
@@ -231,12 +230,9 @@ impl Device {
         }))
     }
 
-    /// The channel's name: its quantity, with the number where two share one.
-    fn describe(&mut self, info: &ChannelInfo) -> bool {
-        let index = usize::from(info.channel.0);
-        if index >= CHANNELS_MAX || info.scale > SCALE_MAX || !is_name(&info.quantity) {
-            return false;
-        }
+    /// Notes a channel; the decoder has checked its fields. Its name is its
+    /// quantity, with the number where two share one.
+    fn describe(&mut self, info: &ChannelInfo) {
         let quantity = info.quantity.as_str();
         let taken = |other: &Series| other.channel != info.channel && &*other.name == quantity;
         let name: Arc<str> = if self.channels.iter().flatten().any(taken) {
@@ -244,7 +240,9 @@ impl Device {
         } else {
             Arc::from(quantity)
         };
-        self.channels[index] = Some(Series {
+        let entry = self.channels.get_mut(usize::from(info.channel.0));
+        let entry = entry.expect("the decoder refuses channels above the limit");
+        *entry = Some(Series {
             uid: self.source.uid,
             boot: self.source.boot,
             channel: info.channel,
@@ -252,17 +250,11 @@ impl Device {
             name,
             unit: Arc::from(info.unit.as_str()),
         });
-        true
     }
 
     fn series(&self, channel: ChannelNo) -> Option<&Series> {
         self.channels.get(usize::from(channel.0))?.as_ref()
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let tail = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(tail)
 }
 
 impl Peer {
@@ -307,21 +299,23 @@ impl Peer {
     }
 
     fn on_channel(&mut self, info: &ChannelInfo) {
-        let described = self
-            .device
-            .as_mut()
-            .is_some_and(|device| device.describe(info));
-        self.counters.frames_refused += u64::from(!described);
+        match self.device.as_mut() {
+            Some(device) => device.describe(info),
+            None => self.counters.frames_refused += 1,
+        }
     }
 
     fn on_sync_reply(&mut self, reply: SyncReply, now: Mono, ledger: &Ledger) {
-        let Some(device) = self.device.as_mut() else {
-            return;
-        };
-        device
-            .clock
-            .reply(reply.id, reply.received, reply.sent, now);
-        if !device.open && device.clock_is_ready() {
+        if let Some(device) = self.device.as_mut() {
+            let SyncReply { id, received, sent } = reply;
+            device.clock.reply(id, received, sent, now);
+            self.open_when_ready(now, ledger);
+        }
+    }
+
+    fn open_when_ready(&mut self, now: Mono, ledger: &Ledger) {
+        let device = self.device.as_mut();
+        if let Some(device) = device.filter(|d| !d.open && d.clock_is_ready()) {
             let durable = durable_of(ledger, device.source);
             self.out.push(device.hello_ack(durable, now));
         }
@@ -389,10 +383,6 @@ impl Peer {
 
     fn on_gap(&mut self, gap: &Gap, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
         let boot_low = gap.boot.0 as u8;
-        if gap.count == 0 || gap.first.0.checked_add(gap.count).is_none() {
-            self.counters.frames_refused += 1;
-            return;
-        }
         let Some(skip) = self.judge(gap.first, gap.count, boot_low, (now.mono, ledger)) else {
             return;
         };
@@ -460,3 +450,6 @@ fn pass_on(
     };
     sink.reading(series, &record);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,360 @@
+//! A device played by hand against the session.
+
+use forebay_wire::data::DataBuilder;
+use forebay_wire::ids::{BootId, DeviceUid, Tick};
+use forebay_wire::message::{GapReason, ResetCause};
+
+use super::*;
+use crate::units::EventTime;
+
+const UTC: i64 = 1_700_000_000_000_000;
+/// The device booted so long after the gateway, us.
+const BOOTED: u64 = 500;
+
+/// What the session passed on.
+#[derive(Debug, Default)]
+struct Taken {
+    readings: Vec<(u64, i32, EventTime)>,
+    gaps: Vec<(u64, u64)>,
+    full: bool,
+}
+
+impl LinkSink for Taken {
+    fn reading(&mut self, _: &Series, record: &ReadingRecord) {
+        self.readings
+            .push((record.ordinal.0, record.value, record.time));
+    }
+
+    fn gap(&mut self, gap: &GapRecord) {
+        self.gaps.push((gap.first.0, gap.count));
+    }
+
+    fn has_room(&self) -> bool {
+        !self.full
+    }
+}
+
+/// A gateway with one port, and the device's voice.
+struct Bench {
+    session: Session,
+    ledger: Ledger,
+    taken: Taken,
+    mono: u64,
+    boot: BootId,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut session = Session::start();
+        assert_eq!(session.take_output().collect::<Vec<_>>(), [vec![0]]);
+        Self {
+            session,
+            ledger: Ledger::default(),
+            taken: Taken::default(),
+            mono: 1_000_000,
+            boot: BootId(0x0102),
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            mono: Mono(self.mono),
+            utc: EventTime(UTC + self.mono as i64),
+        }
+    }
+
+    fn source(&self) -> Source {
+        Source {
+            uid: DeviceUid([7; 8]),
+            boot: self.boot,
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let now = self.now();
+        let Self {
+            session,
+            ledger,
+            taken,
+            ..
+        } = self;
+        session.on_bytes(bytes, now, ledger, taken);
+    }
+
+    fn say(&mut self, message: &DeviceMessage<'_>) {
+        let mut line = [0; LINE_BYTES_MAX];
+        let len = message.encode(&mut line).expect("encodes");
+        self.bytes(&line[..len]);
+    }
+
+    fn heard(&mut self) -> Vec<GatewayMessage> {
+        let mut deframer = Deframer::new();
+        let mut out = Vec::new();
+        for line in self.session.take_output().collect::<Vec<_>>() {
+            deframer.receive_gateway(&line, |message| out.push(message.expect("a message")));
+        }
+        out
+    }
+
+    fn hello(&mut self) {
+        let hello = Hello {
+            uid: DeviceUid([7; 8]),
+            boot: self.boot,
+            protocol_minor: 0,
+            schema_hash: 0,
+            firmware_version: [0, 1, 0],
+            build_id: [0; 8],
+            reset_cause: ResetCause::PowerOn,
+            tick_hz: 1_000_000,
+            ring_capacity: 100,
+            channel_count: 1,
+        };
+        self.say(&DeviceMessage::Hello(hello));
+    }
+
+    fn channel(&mut self, number: u8, quantity: &str, scale: u8) {
+        let info = ChannelInfo {
+            channel: ChannelNo(number),
+            quantity: quantity.try_into().expect("short"),
+            unit: "degC".try_into().expect("short"),
+            scale,
+            range: (-1000, 1000),
+            period_us: 100_000,
+        };
+        self.say(&DeviceMessage::Channel(info));
+    }
+
+    /// Answers probes until the session opens; returns what HelloAck said.
+    fn open(&mut self) -> HelloAck {
+        self.hello();
+        for _ in 0..2 * PROBES_KEPT {
+            for message in self.heard() {
+                match message {
+                    GatewayMessage::HelloAck(ack) => return ack,
+                    GatewayMessage::SyncReq(request) => {
+                        self.mono += 200;
+                        let tick = Tick(self.mono - 100 - BOOTED);
+                        self.say(&DeviceMessage::SyncReply(SyncReply {
+                            id: request.id,
+                            received: tick,
+                            sent: tick,
+                        }));
+                    }
+                    GatewayMessage::Ack(_) => panic!("an ack before the session is open"),
+                }
+            }
+            self.mono += PROBE_FAST_US;
+            self.session.on_deadline(Mono(self.mono), &self.ledger);
+        }
+        panic!("the session did not open");
+    }
+
+    fn ready() -> Self {
+        let mut bench = Self::new();
+        bench.open();
+        bench.channel(0, "temperature", 1);
+        bench
+    }
+
+    fn data(&mut self, first: u64, count: u64) {
+        let mut line = [0; LINE_BYTES_MAX];
+        let mut builder = DataBuilder::new(&mut line, self.boot, Ordinal(first));
+        for n in first..first + count {
+            assert!(builder.push(&Reading {
+                channel: ChannelNo(0),
+                tick: Tick(n * 10),
+                value: n as i32,
+                quality: Quality::Ok,
+            }));
+        }
+        let len = builder.finish().expect("not empty");
+        self.bytes(&line[..len].to_vec());
+    }
+
+    fn gap(&mut self, first: u64, count: u64) {
+        self.say(&DeviceMessage::Gap(Gap {
+            boot: self.boot,
+            reason: GapReason::RingFull,
+            first: Ordinal(first),
+            count,
+            first_tick: Tick(first * 10),
+            last_tick: Tick((first + count) * 10),
+        }));
+    }
+
+    fn ordinals(&self) -> Vec<u64> {
+        self.taken.readings.iter().map(|(n, ..)| *n).collect()
+    }
+
+    fn durable(&mut self, next: u64) {
+        self.ledger.set_durable(self.source(), Ordinal(next));
+        self.session.on_durable(Mono(self.mono), &self.ledger);
+    }
+}
+
+fn ack(next: u64) -> GatewayMessage {
+    GatewayMessage::Ack(Ack {
+        boot: BootId(0x0102),
+        next: Ordinal(next),
+        credit: WINDOW_FRAMES_MAX,
+    })
+}
+
+#[test]
+fn readings_get_event_time_and_are_acked_only_when_durable() {
+    let mut bench = Bench::ready();
+    bench.data(0, 3);
+    assert_eq!(bench.ordinals(), [0, 1, 2]);
+    // Symmetric probes find the offset exactly: tick 20 is gateway time 520.
+    assert_eq!(
+        bench.taken.readings[2].2,
+        EventTime(UTC + 20 + BOOTED as i64)
+    );
+    assert_eq!(bench.heard(), [], "no ack before the disk");
+    bench.durable(3);
+    assert_eq!(bench.heard(), [ack(3)]);
+}
+
+#[test]
+fn nothing_is_taken_before_the_clock_has_a_fit() {
+    let mut bench = Bench::new();
+    bench.hello();
+    bench.channel(0, "temperature", 1);
+    bench.data(0, 3);
+    assert_eq!(bench.ordinals(), [0_u64; 0]);
+    assert_eq!(bench.session.counters().frames_refused, 1);
+}
+
+#[test]
+fn a_reading_is_passed_on_once_in_order() {
+    let mut bench = Bench::ready();
+    bench.data(0, 4);
+    bench.data(2, 4);
+    assert_eq!(bench.ordinals(), [0, 1, 2, 3, 4, 5], "overlap is left out");
+    bench.data(0, 6);
+    assert_eq!(bench.ordinals().len(), 6, "all known");
+    let _ = bench.heard();
+    bench.data(7, 2);
+    assert_eq!(bench.heard(), [], "an ack was sent a moment ago");
+    bench.mono += REPEAT_ACK_US;
+    bench.data(7, 2);
+    assert_eq!(bench.ordinals().len(), 6, "6 is missing");
+    assert_eq!(bench.heard(), [ack(0)], "asks again from what is durable");
+    bench.data(6, 1);
+    bench.data(7, 2);
+    assert_eq!(bench.ordinals(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let counts = bench.ledger.total();
+    assert_eq!((counts.readings, counts.duplicates), (9, 8));
+}
+
+#[test]
+fn gaps_take_the_place_of_readings() {
+    let mut bench = Bench::ready();
+    bench.data(0, 2);
+    bench.gap(2, 10);
+    bench.gap(2, 10);
+    bench.gap(4, 10);
+    bench.data(14, 1);
+    assert_eq!(bench.taken.gaps, [(2, 10), (12, 2)]);
+    assert_eq!(bench.ordinals(), [0, 1, 14]);
+    let counts = bench.ledger.total();
+    assert_eq!((counts.readings, counts.gap_total()), (3, 12));
+}
+
+#[test]
+fn a_full_log_refuses_and_the_device_repeats() {
+    let mut bench = Bench::ready();
+    bench.taken.full = true;
+    bench.data(0, 2);
+    bench.gap(0, 2);
+    assert_eq!(bench.ledger.total().readings, 0);
+    bench.taken.full = false;
+    bench.data(0, 2);
+    assert_eq!(bench.ordinals(), [0, 1]);
+}
+
+#[test]
+fn a_channel_must_be_described_first() {
+    let mut bench = Bench::new();
+    bench.open();
+    bench.data(0, 2);
+    assert_eq!(bench.ordinals(), [0_u64; 0]);
+    bench.channel(0, "temperature", 1);
+    bench.data(0, 2);
+    assert_eq!(bench.ordinals(), [0, 1]);
+}
+
+#[test]
+fn two_channels_of_one_quantity_have_two_names() {
+    let mut bench = Bench::ready();
+    bench.channel(3, "temperature", 1);
+    let (_, channels) = bench.session.device().expect("a device");
+    let names: Vec<_> = channels.map(|series| series.name.to_string()).collect();
+    assert_eq!(names, ["temperature", "temperature_3"]);
+}
+
+#[test]
+fn another_boot_starts_anew_and_meets_no_old_record() {
+    let mut bench = Bench::ready();
+    bench.data(0, 5);
+    bench.boot = BootId(0x0103);
+    bench.hello();
+    bench.data(0, 2);
+    assert_eq!(bench.ordinals().len(), 5, "not open yet");
+    bench.boot = BootId(0x0102);
+    bench.data(5, 2);
+    assert_eq!(bench.ordinals().len(), 5, "the old boot is over");
+}
+
+#[test]
+fn a_new_session_resumes_where_the_disk_is() {
+    let mut bench = Bench::ready();
+    bench.data(0, 5);
+    bench.durable(3);
+    bench.session = Session::start();
+    let _ = bench.session.take_output().count();
+    assert_eq!(bench.open().next, Ordinal(3));
+    bench.channel(0, "temperature", 1);
+    bench.data(3, 4);
+    assert_eq!(
+        bench.ordinals(),
+        [0, 1, 2, 3, 4, 5, 6],
+        "3 and 4 were taken"
+    );
+}
+
+#[test]
+fn a_repeated_hello_is_answered_again() {
+    let mut bench = Bench::ready();
+    bench.hello();
+    assert!(matches!(bench.heard()[..], [GatewayMessage::HelloAck(_)]));
+}
+
+#[test]
+fn lost_answers_delay_the_session_but_do_not_prevent_it() {
+    let mut bench = Bench::new();
+    bench.hello();
+    let (mut probes, mut opened_at) = (0, None);
+    for _ in 0..=PROBES_PATIENCE {
+        for message in bench.heard() {
+            match message {
+                GatewayMessage::SyncReq(request) => {
+                    probes += 1;
+                    if probes == 1 {
+                        let tick = Tick(bench.mono);
+                        bench.say(&DeviceMessage::SyncReply(SyncReply {
+                            id: request.id,
+                            received: tick,
+                            sent: tick,
+                        }));
+                    }
+                }
+                GatewayMessage::HelloAck(_) => opened_at = Some(probes),
+                GatewayMessage::Ack(_) => panic!("nothing to ack"),
+            }
+        }
+        bench.mono += PROBE_FAST_US;
+        bench.session.on_deadline(Mono(bench.mono), &bench.ledger);
+    }
+    assert_eq!(opened_at, Some(PROBES_PATIENCE));
+}
