@@ -1,3 +1,4 @@
 //! Simulated world and reference models.
 
+pub mod line;
 pub mod qemu;

@@ -95,6 +95,8 @@ pub struct Options {
     pub uid: Option<[u8; 8]>,
     /// What the sensor feels from the first instruction on, in millidegrees Celsius.
     pub temperature_milli_c: i32,
+    /// False: no sensor answers on the bus.
+    pub sensor: bool,
 }
 
 impl Default for Options {
@@ -103,6 +105,7 @@ impl Default for Options {
             serial_port: 0,
             uid: None,
             temperature_milli_c: 21_500,
+            sensor: true,
         }
     }
 }
@@ -144,7 +147,7 @@ impl Qemu {
         // QEMU connects to us: so this port cannot be taken by another program.
         let control = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let serial = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let process = Process::start(elf, serial, control, options.uid)?;
+        let process = Process::start(elf, serial, control, options)?;
         let stream = match process.events.recv_timeout(START_LIMIT) {
             Ok(Event::Connected(stream)) => stream?,
             Ok(Event::Ended) => return Err(QemuError::Ended(process.messages.text())),
@@ -161,7 +164,9 @@ impl Qemu {
         };
         qemu.read_line()?; // the greeting
         qemu.command("qmp_capabilities", json!({}))?;
-        qemu.set_temperature(options.temperature_milli_c)?;
+        if options.sensor {
+            qemu.set_temperature(options.temperature_milli_c)?;
+        }
         // It was started halted, so that the first reading is the one asked for.
         qemu.command("cont", json!({}))?;
         Ok(qemu)

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::{OUTPUT_BYTES_MAX, QEMU, QemuError, SENSOR};
+use super::{OUTPUT_BYTES_MAX, Options, QEMU, QemuError, SENSOR};
 
 /// A running QEMU.
 #[derive(Debug)]
@@ -28,10 +28,10 @@ impl Process {
         elf: &Path,
         serial: SocketAddr,
         control: TcpListener,
-        uid: Option<[u8; 8]>,
+        options: &Options,
     ) -> Result<Self, QemuError> {
         let addr = control.local_addr()?;
-        let mut child = spawn(elf, serial, addr, uid)?;
+        let mut child = spawn(elf, serial, addr, options)?;
         let (sender, events) = mpsc::channel();
         let (log, messages) = (Output::default(), Output::default());
         if let Some(stdout) = child.stdout.take() {
@@ -93,39 +93,37 @@ fn spawn(
     elf: &Path,
     serial: SocketAddr,
     control: SocketAddr,
-    uid: Option<[u8; 8]>,
+    options: &Options,
 ) -> Result<Child, QemuError> {
     let mut semihosting = String::from("enable=on,target=native,arg=firmware");
-    if let Some(uid) = uid {
+    if let Some(uid) = options.uid {
         semihosting.push_str(",arg=uid=");
         uid.iter()
             .for_each(|byte| semihosting.push_str(&format!("{byte:02x}")));
     }
-    let (serial_ip, serial_port) = (serial.ip(), serial.port());
-    let (control_ip, control_port) = (control.ip(), control.port());
-    Command::new(QEMU)
-        .args([
-            "-machine",
-            "mps2-an386",
-            "-display",
-            "none",
-            "-monitor",
-            "none",
-            "-S",
-        ])
-        .arg("-chardev")
-        .arg(format!(
-            "socket,id=line,host={serial_ip},port={serial_port},server=on,wait=off,nodelay=on"
-        ))
+    let line = format!("socket,id=line,host={},port={}", serial.ip(), serial.port());
+    let qmp = format!(
+        "socket,id=qmp,host={},port={}",
+        control.ip(),
+        control.port()
+    );
+    let mut command = Command::new(QEMU);
+    command
+        .args(["-machine", "mps2-an386", "-S"])
+        .args(["-display", "none", "-monitor", "none"])
+        // Without nodelay, Nagle and delayed acks add 40 ms to each answer.
+        .args(["-chardev", &format!("{line},server=on,wait=off,nodelay=on")])
         .args(["-serial", "chardev:line"])
-        .arg("-chardev")
-        .arg(format!(
-            "socket,id=qmp,host={control_ip},port={control_port},server=off"
-        ))
+        .args(["-chardev", &format!("{qmp},server=off")])
         .args(["-mon", "chardev=qmp,mode=control"])
-        .arg("-device")
-        .arg(format!("tmp105,id={SENSOR},bus=i2c,address=0x48"))
-        .args(["-semihosting-config", &semihosting])
+        .args(["-semihosting-config", &semihosting]);
+    if options.sensor {
+        command.args([
+            "-device",
+            &format!("tmp105,id={SENSOR},bus=i2c,address=0x48"),
+        ]);
+    }
+    command
         .arg("-kernel")
         .arg(elf)
         .stdin(Stdio::null())

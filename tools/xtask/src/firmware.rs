@@ -132,7 +132,7 @@ fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result
     command.args(["-semihosting-config", &semihosting]);
     command.args([
         "-serial",
-        &format!("tcp:127.0.0.1:{port},server=on,wait=off"),
+        &format!("tcp:127.0.0.1:{port},server=on,wait=off,nodelay=on"),
     ]);
     if let Some(qmp) = qmp {
         command.args(["-qmp", &format!("tcp:127.0.0.1:{qmp},server=on,wait=off")]);
