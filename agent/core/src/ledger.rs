@@ -102,6 +102,20 @@ impl Ledger {
         self.devices.get(&source.uid)?.boots.get(&source.boot)
     }
 
+    /// Readings that are durable, over all devices.
+    #[must_use]
+    pub fn durable_readings(&self) -> u64 {
+        let waiting = |boot: &Account| boot.taken - boot.durable;
+        let boots = self
+            .devices
+            .values()
+            .flat_map(|device| device.boots.values());
+        // Ordinals that wait for the disk; a waiting gap makes this too small for
+        // the length of one commit, never too large.
+        let waiting: u64 = boots.map(waiting).sum();
+        self.total().readings.saturating_sub(waiting)
+    }
+
     /// Marks all ordinals below `next` as durable.
     pub fn set_durable(&mut self, source: Source, next: Ordinal) {
         if let Ok(account) = self.open(source) {

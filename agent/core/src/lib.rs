@@ -26,6 +26,8 @@ pub mod commit;
 pub mod num;
 
 pub mod engine;
+pub mod live;
+pub mod topics;
 
 pub mod payload;
 

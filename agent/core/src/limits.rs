@@ -83,3 +83,11 @@ const _: () = assert!(
     "the marks of a gateway fit one message"
 );
 const _: () = assert!(CONTROL_BYTES_MAX <= MESSAGE_BYTES_MAX);
+/// Definitions of derived streams in the life of one log.
+pub const TOPICS_MAX: usize = 1024;
+/// Queries answered at the same time; one more is told to come again.
+pub const QUERIES_MAX: usize = 16;
+/// Lines in the answer to one query.
+pub const QUERY_LINES_MAX: usize = 10_000;
+/// Channels per partition whose newest reading is shown.
+pub const LIVE_SERIES_MAX: usize = 16_384;

@@ -71,3 +71,49 @@ pub struct Row {
     /// The JSON object as the engine wrote it, without a newline.
     pub line: Vec<u8>,
 }
+
+/// Names of the qualities in JSON, in order of their codes.
+pub const QUALITIES: [(Quality, &str); 7] = [
+    (Quality::Ok, "ok"),
+    (Quality::Stale, "stale"),
+    (Quality::Saturated, "saturated"),
+    (Quality::BusError, "bus_error"),
+    (Quality::CrcError, "crc_error"),
+    (Quality::Implausible, "implausible"),
+    (Quality::WarmingUp, "warming_up"),
+];
+
+/// Names of the gap reasons in JSON, in order of their codes.
+pub const GAPS: [(GapReason, &str); 4] = [
+    (GapReason::RingFull, "ring_full"),
+    (GapReason::IsrFull, "isr_full"),
+    (GapReason::SensorOff, "sensor_off"),
+    (GapReason::PowerLoss, "power_loss"),
+];
+
+/// Name of a quality in JSON.
+#[must_use]
+pub fn quality_name(quality: Quality) -> &'static str {
+    QUALITIES[usize::from(quality as u8)].1
+}
+
+/// Name of a gap reason in JSON.
+#[must_use]
+pub fn gap_name(reason: GapReason) -> &'static str {
+    GAPS[usize::from(reason as u8)].1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_order_of_codes() {
+        for (code, (quality, _)) in QUALITIES.iter().enumerate() {
+            assert_eq!(usize::from(*quality as u8), code);
+        }
+        for (code, (reason, _)) in GAPS.iter().enumerate() {
+            assert_eq!(usize::from(*reason as u8), code);
+        }
+    }
+}

@@ -46,6 +46,17 @@ pub fn push_time(out: &mut String, time: EventTime) {
     out.push('Z');
 }
 
+/// A time as JSON: text where it has one, else an integer of microseconds.
+#[must_use]
+pub fn time_value(time: EventTime) -> serde_json::Value {
+    if !has_text(time) {
+        return time.0.into();
+    }
+    let mut text = String::with_capacity(TIME_TEXT_BYTES_MAX);
+    push_time(&mut text, time);
+    text.into()
+}
+
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text)
         .expect("writing to a String cannot fail");

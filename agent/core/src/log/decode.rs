@@ -14,6 +14,7 @@ use super::builder::{BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, COLUMNS, Colu
 use super::bytes::{Malformed, Reader};
 use super::key::BlockKey;
 use crate::limits::{BLOCK_RECORDS_MAX, SERIES_PER_BLOCK_MAX};
+use crate::record::{GAPS, QUALITIES};
 use crate::units::{Epoch, EventTime, Offset};
 
 /// CRC-32C over the key and everything but the CRC field itself, so that a block
@@ -210,26 +211,11 @@ fn read_gap(reader: &mut Reader<'_>, time: EventTime) -> Result<GapRecord, Malfo
 }
 
 fn quality_from(code: u8) -> Option<Quality> {
-    [
-        Quality::Ok,
-        Quality::Stale,
-        Quality::Saturated,
-        Quality::BusError,
-        Quality::CrcError,
-        Quality::Implausible,
-        Quality::WarmingUp,
-    ]
-    .into_iter()
-    .find(|quality| *quality as u8 == code)
+    QUALITIES
+        .get(usize::from(code))
+        .map(|(quality, _)| *quality)
 }
 
 fn gap_reason_from(code: u8) -> Option<GapReason> {
-    [
-        GapReason::RingFull,
-        GapReason::IsrFull,
-        GapReason::SensorOff,
-        GapReason::PowerLoss,
-    ]
-    .into_iter()
-    .find(|reason| *reason as u8 == code)
+    GAPS.get(usize::from(code)).map(|(reason, _)| *reason)
 }

@@ -11,6 +11,7 @@ use super::PAYLOAD_VERSION;
 use super::json::{push_args, push_text};
 use super::names::{GatewayName, StreamName};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series};
+use crate::record::{gap_name, quality_name};
 use crate::time_text::{has_text, push_time};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 
@@ -256,31 +257,4 @@ fn push_figure(out: &mut String, figure: Figure) {
     if scale > 0 {
         push_args(out, format_args!(".{decimals}"));
     }
-}
-
-/// Names of the qualities, by number.
-pub(super) const QUALITIES: [(Quality, &str); 7] = [
-    (Quality::Ok, "ok"),
-    (Quality::Stale, "stale"),
-    (Quality::Saturated, "saturated"),
-    (Quality::BusError, "bus_error"),
-    (Quality::CrcError, "crc_error"),
-    (Quality::Implausible, "implausible"),
-    (Quality::WarmingUp, "warming_up"),
-];
-
-/// Names of the gap reasons, by number.
-pub(super) const GAPS: [(GapReason, &str); 4] = [
-    (GapReason::RingFull, "ring_full"),
-    (GapReason::IsrFull, "isr_full"),
-    (GapReason::SensorOff, "sensor_off"),
-    (GapReason::PowerLoss, "power_loss"),
-];
-
-fn quality_name(quality: Quality) -> &'static str {
-    QUALITIES[usize::from(quality as u8)].1
-}
-
-fn gap_name(reason: GapReason) -> &'static str {
-    GAPS[usize::from(reason as u8)].1
 }

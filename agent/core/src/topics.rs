@@ -1,0 +1,150 @@
+//! Which topic number holds which stream. A derived stream is named by its
+//! definition: a changed one gets another topic and another name on the wire, so
+//! that it never meets rows of the old one. Knows no store: entries leave as meta.
+//!
+//! Bound: [`TOPICS_MAX`] definitions in the life of one log.
+
+use std::collections::BTreeMap;
+
+use crate::engine::config::{TimeRules, WindowSpec};
+use crate::ingest::fnv1a;
+use crate::limits::TOPICS_MAX;
+use crate::log::topic::{DERIVED_FIRST, LATE, READINGS};
+use crate::units::TopicId;
+
+/// Meta keys of topics: this and the definition's name and hash.
+pub const TOPIC_META_PREFIX: &[u8] = b"topic/";
+
+/// All streams of one log.
+#[derive(Debug, Clone, Default)]
+pub struct TopicTable {
+    /// By meta key: the topic and how many definitions of this name came before.
+    known: BTreeMap<Vec<u8>, (TopicId, u16)>,
+    /// By topic: the stream's name on the wire.
+    names: BTreeMap<TopicId, String>,
+}
+
+/// The log has had more definitions than topics are kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyTopics;
+
+impl TopicTable {
+    /// The table that the meta entries under [`TOPIC_META_PREFIX`] describe; what
+    /// does not read is left out.
+    #[must_use]
+    pub fn restore(entries: &[(Vec<u8>, Vec<u8>)]) -> Self {
+        let mut table = Self::default();
+        table.names.insert(READINGS, String::from("readings"));
+        table.names.insert(LATE, String::from("late"));
+        for (key, value) in entries {
+            let value: Result<[u8; 4], _> = value.as_slice().try_into();
+            if let (Ok([a, b, c, d]), Some(name)) = (value, name_of(key)) {
+                let (topic, nth) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
+                table.insert(key.clone(), &name, TopicId(topic), nth);
+            }
+        }
+        table
+    }
+
+    /// The topic of a window, and the meta entry to write when it is new.
+    ///
+    /// # Errors
+    /// When the table is full.
+    #[allow(clippy::type_complexity)]
+    pub fn assign(
+        &mut self,
+        window: &WindowSpec,
+        rules: &TimeRules,
+    ) -> Result<(TopicId, Option<(Vec<u8>, Vec<u8>)>), TooManyTopics> {
+        let key = meta_key(window, rules);
+        if let Some((topic, _)) = self.known.get(&key) {
+            return Ok((*topic, None));
+        }
+        if self.known.len() >= TOPICS_MAX {
+            return Err(TooManyTopics);
+        }
+        let topic = TopicId(DERIVED_FIRST.0 + self.known.len() as u16);
+        let same_name = |key: &&Vec<u8>| name_of(key).as_ref() == Some(&window.name);
+        let nth = self.known.keys().filter(same_name).count() as u16;
+        self.insert(key.clone(), &window.name, topic, nth);
+        let value = [topic.0.to_le_bytes(), nth.to_le_bytes()].concat();
+        Ok((topic, Some((key, value))))
+    }
+
+    /// All topics with their streams' names on the wire, in order of topic.
+    pub fn streams(&self) -> impl Iterator<Item = (TopicId, &str)> {
+        self.names
+            .iter()
+            .map(|(topic, name)| (*topic, name.as_str()))
+    }
+
+    fn insert(&mut self, key: Vec<u8>, name: &str, topic: TopicId, nth: u16) {
+        let wire = if nth == 0 {
+            String::from(name)
+        } else {
+            format!("{name}.{nth}")
+        };
+        self.known.insert(key, (topic, nth));
+        self.names.insert(topic, wire);
+    }
+}
+
+fn meta_key(window: &WindowSpec, rules: &TimeRules) -> Vec<u8> {
+    let hash = fnv1a(format!("{window:?} {rules:?}").as_bytes());
+    let mut key = TOPIC_META_PREFIX.to_vec();
+    key.extend_from_slice(format!("{}/{hash:016x}", window.name).as_bytes());
+    key
+}
+
+fn name_of(key: &[u8]) -> Option<String> {
+    let rest = key.strip_prefix(TOPIC_META_PREFIX)?;
+    let text = std::str::from_utf8(rest).ok()?;
+    let (name, _) = text.rsplit_once('/')?;
+    Some(String::from(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::config::{Aggregate, Bounds, Emit, KeySpec, WindowKind};
+    use crate::units::Span;
+
+    fn window(name: &str, size: i64) -> WindowSpec {
+        WindowSpec {
+            name: String::from(name),
+            kind: WindowKind::Sliding {
+                size: Span(size),
+                bounds: Bounds::HalfOpen,
+            },
+            channels: None,
+            devices: None,
+            key: KeySpec::DeviceChannel,
+            aggregates: vec![Aggregate::Mean],
+            emit: Emit::OnClose,
+            finalize: false,
+        }
+    }
+
+    #[test]
+    fn a_changed_definition_gets_its_own_topic_and_name() {
+        let rules = TimeRules::default();
+        let mut table = TopicTable::restore(&[]);
+        let (first, entry) = table.assign(&window("a", 1), &rules).expect("room");
+        let entry = entry.expect("new");
+        let mut again = TopicTable::restore(&[entry]);
+        assert_eq!(again.assign(&window("a", 1), &rules), Ok((first, None)));
+        let (second, _) = again.assign(&window("a", 2), &rules).expect("room");
+        assert_ne!(first, second);
+        let names: Vec<_> = again.streams().map(|(_, name)| name).collect();
+        assert_eq!(names, ["readings", "late", "a", "a.1"]);
+    }
+
+    #[test]
+    fn definitions_are_bounded() {
+        let mut table = TopicTable::restore(&[]);
+        for n in 0..=TOPICS_MAX {
+            let assigned = table.assign(&window("a", n as i64), &TimeRules::default());
+            assert_eq!(assigned.is_ok(), n < TOPICS_MAX, "{n}");
+        }
+    }
+}
