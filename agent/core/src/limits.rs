@@ -23,6 +23,12 @@ pub const OFFSET_RANGES_MAX: usize = 256;
 pub const UPSTREAM_PARTITIONS_MAX: usize = 1 << 18;
 /// Ranges of all these together, 16 bytes each.
 pub const UPSTREAM_RANGES_MAX: usize = 1 << 22;
+/// Rejected messages that an upstream keeps for whoever looks for the cause.
+pub const REJECTED_KEPT_MAX: u64 = 1024;
+/// Bytes of a rejected payload that are kept.
+pub const REJECTED_PAYLOAD_BYTES_MAX: usize = 512;
+/// Characters kept of its topic and of the reason.
+pub const REJECTED_TEXT_CHARS_MAX: usize = 120;
 /// Most records in one block: bounds the MQTT message that a block becomes.
 pub const BLOCK_RECORDS_MAX: usize = 512;
 /// Longest reading or gap in a JSON payload, its comma included, with both
@@ -81,6 +87,13 @@ const _: () = assert!(
 const _: () = assert!(
     ACK_MARKS_MAX * (NAME_BYTES_MAX + 100) + ENVELOPE_JSON_BYTES_MAX <= CONTROL_BYTES_MAX,
     "the marks of a gateway fit one message"
+);
+const _: () = assert!(
+    // A byte that is no text becomes three, one that is escaped becomes six, and a
+    // character of a topic or a reason has up to twelve.
+    6 * REJECTED_PAYLOAD_BYTES_MAX + 2 * 12 * REJECTED_TEXT_CHARS_MAX + 100
+        <= STORE_VALUE_BYTES_MAX,
+    "a rejected message fits one value"
 );
 const _: () = assert!(CONTROL_BYTES_MAX <= MESSAGE_BYTES_MAX);
 /// Definitions of derived streams in the life of one log.

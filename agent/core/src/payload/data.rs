@@ -156,7 +156,8 @@ impl DataMessage {
                 out.push_str(",\"kind\":\"readings\",\"records\":[");
                 push_list(&mut out, records, |out, record| match record {
                     Record::Reading(reading) => {
-                        push_reading(out, reading, &series[usize::from(reading.series)]);
+                        ReadingText::of_log(reading, &series[usize::from(reading.series)])
+                            .push(out);
                     }
                     Record::Gap(gap) => push_gap(out, gap),
                 });
@@ -183,38 +184,95 @@ fn push_list<T>(out: &mut String, items: &[T], push: impl Fn(&mut String, &T)) {
     }
 }
 
-fn push_reading(out: &mut String, reading: &ReadingRecord, series: &Series) {
-    push_args(
-        out,
-        format_args!("{{\"device\":\"{}\",\"boot\":{}", series.uid, series.boot.0),
-    );
-    push_args(
-        out,
-        format_args!(",\"ordinal\":{},\"channel\":", reading.ordinal.0),
-    );
-    push_text(out, &series.name);
-    push_time_member(out, reading.time);
-    out.push_str(",\"value\":");
-    if reading.quality == Quality::Ok {
-        push_figure(
-            out,
-            Figure {
-                value: reading.value,
-                scale: series.scale,
-            },
-        );
-    } else {
-        out.push_str("null");
+/// What a reading says, wherever it comes from.
+struct ReadingText<'a> {
+    device: DeviceUid,
+    boot: BootId,
+    ordinal: Ordinal,
+    channel: &'a str,
+    time: EventTime,
+    value: Option<Figure>,
+    unit: &'a str,
+    quality: Quality,
+}
+
+impl<'a> ReadingText<'a> {
+    fn of_log(reading: &ReadingRecord, series: &'a Series) -> Self {
+        let figure = Figure {
+            value: reading.value,
+            scale: series.scale,
+        };
+        Self {
+            device: series.uid,
+            boot: series.boot,
+            ordinal: reading.ordinal,
+            channel: &series.name,
+            time: reading.time,
+            value: (reading.quality == Quality::Ok).then_some(figure),
+            unit: &series.unit,
+            quality: reading.quality,
+        }
     }
-    out.push_str(",\"unit\":");
-    push_text(out, &series.unit);
-    if reading.quality != Quality::Ok {
+
+    fn of_data(reading: &'a DataReading) -> Self {
+        Self {
+            device: reading.device,
+            boot: reading.boot,
+            ordinal: reading.ordinal,
+            channel: &reading.channel,
+            time: reading.time,
+            value: reading.value,
+            unit: &reading.unit,
+            quality: reading.quality,
+        }
+    }
+
+    fn push(&self, out: &mut String) {
         push_args(
             out,
-            format_args!(",\"quality\":\"{}\"", quality_name(reading.quality)),
+            format_args!("{{\"device\":\"{}\",\"boot\":{}", self.device, self.boot.0),
         );
+        push_args(
+            out,
+            format_args!(",\"ordinal\":{},\"channel\":", self.ordinal.0),
+        );
+        push_text(out, self.channel);
+        push_time_member(out, self.time);
+        out.push_str(",\"value\":");
+        match self.value {
+            Some(figure) => push_figure(out, figure),
+            None => out.push_str("null"),
+        }
+        out.push_str(",\"unit\":");
+        push_text(out, self.unit);
+        if self.quality != Quality::Ok {
+            push_args(
+                out,
+                format_args!(",\"quality\":\"{}\"", quality_name(self.quality)),
+            );
+        }
+        out.push('}');
     }
-    out.push('}');
+}
+
+impl DataRecord {
+    /// Appends the record as it stands in a payload, byte for byte.
+    pub fn push_json(&self, out: &mut String) {
+        match self {
+            Self::Reading(reading) => ReadingText::of_data(reading).push(out),
+            Self::Gap(gap) => push_gap(
+                out,
+                &GapRecord {
+                    uid: gap.device,
+                    boot: gap.boot,
+                    first: gap.first,
+                    count: gap.count,
+                    reason: gap.reason,
+                    time: gap.time,
+                },
+            ),
+        }
+    }
 }
 
 fn push_gap(out: &mut String, gap: &GapRecord) {

@@ -8,7 +8,16 @@
 //!
 //! [`MessageId`]: crate::payload::MessageId
 
+pub mod counters;
+pub mod ranges;
+
 pub mod history;
 pub mod keys;
-pub mod ranges;
+
+pub mod rows;
 pub mod state;
+
+pub mod apply;
+
+#[cfg(test)]
+mod tests;

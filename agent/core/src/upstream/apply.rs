@@ -1,0 +1,383 @@
+//! From messages to one transaction: judges each message, counts it, and gathers
+//! the writes that the sink makes durable together.
+//!
+//! Always holds: rows and the marks that call them applied are in the same batch.
+//! So when a batch was written, each of its rows counts once for ever, and when it
+//! was not, an [`Applier`] loaded anew takes the same messages again. Bound: a
+//! batch is what its caller lets come together ([`Applier::pending_bytes`]), and
+//! REJECTED_KEPT_MAX rejected messages are kept. Knows no broker and no disk.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::counters::Counters;
+use super::history::Verdict;
+use super::keys::{RowKey, Source, parse_mark};
+use super::ranges::OffsetRange;
+use super::rows::pieces;
+use super::state::UpstreamState;
+use crate::limits::{REJECTED_KEPT_MAX, REJECTED_PAYLOAD_BYTES_MAX, REJECTED_TEXT_CHARS_MAX};
+use crate::payload::{
+    AckMessage, Command, DataBody, DataMessage, DataRecord, GatewayName, SessionNonce,
+    parse_data_topic,
+};
+use crate::units::{LogId, Offset};
+
+/// Tables of the sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Table {
+    Rows,
+    Marks,
+    Meta,
+    Rejected,
+}
+
+/// One write of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkWrite {
+    pub table: Table,
+    pub key: Vec<u8>,
+    /// `None` removes the key.
+    pub value: Option<Vec<u8>>,
+    /// The key must not exist: a row that does was applied before, and then the
+    /// transaction must fail whole.
+    pub must_be_new: bool,
+}
+
+/// What became of a message. It may be acked when the batch is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// New offsets are in the batch, or all were known.
+    Taken { gateway: GatewayName },
+    /// Not taken: the gateway is asked to send again in order.
+    Beyond {
+        gateway: GatewayName,
+        command: Command,
+    },
+    /// Not ours or not readable: kept with the reason.
+    Rejected { reason: String },
+}
+
+/// What is stored contradicts itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    pub said: String,
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.said)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+const SESSION_KEY: &[u8] = b"session";
+const COUNTERS_KEY: &[u8] = b"counters";
+const REJECTED_KEY: &[u8] = b"rejected_next";
+const CURRENT_PREFIX: &[u8] = b"current.";
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Applier {
+    state: UpstreamState,
+    counters: Counters,
+    /// The log that each gateway last sent from.
+    current: BTreeMap<GatewayName, LogId>,
+    session: Option<SessionNonce>,
+    /// Number of the next rejected message.
+    rejected_next: u64,
+    rows: Vec<SinkWrite>,
+    /// Later writes of one key replace earlier ones.
+    others: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    bytes: usize,
+}
+
+impl Applier {
+    /// Goes on from what is stored in the tables Marks and Meta.
+    ///
+    /// # Errors
+    /// When an entry cannot be read or contradicts another.
+    pub fn load(
+        marks: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
+        meta: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
+    ) -> Result<Self, LoadError> {
+        let bad = |what: &str, key: &[u8]| LoadError {
+            said: format!(
+                "{what} at key {:?} cannot be read",
+                key.escape_ascii().to_string()
+            ),
+        };
+        let marks = marks
+            .into_iter()
+            .map(|(key, value)| parse_mark(&key, &value).ok_or_else(|| bad("the mark", &key)));
+        let marks = marks.collect::<Result<Vec<_>, _>>()?;
+        let state = UpstreamState::load(marks).map_err(|source| LoadError {
+            said: format!("the marks of {source:?} contradict each other"),
+        })?;
+        let mut applier = Self {
+            state,
+            ..Self::default()
+        };
+        for (key, value) in meta {
+            applier
+                .load_meta(&key, &value)
+                .ok_or_else(|| bad("the entry", &key))?;
+        }
+        Ok(applier)
+    }
+
+    /// `None` when the entry cannot be read. Unknown keys come from a newer
+    /// version that says something more.
+    fn load_meta(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        if let Some(name) = key.strip_prefix(CURRENT_PREFIX) {
+            let name = std::str::from_utf8(name).ok()?;
+            let log_id = LogId(value.try_into().ok()?);
+            self.current.insert(GatewayName::new(name).ok()?, log_id);
+        } else if key == SESSION_KEY {
+            self.session = Some(SessionNonce(value.try_into().ok()?));
+        } else if key == COUNTERS_KEY {
+            self.counters = Counters::from_bytes(value)?;
+        } else if key == REJECTED_KEY {
+            self.rejected_next = u64::from_be_bytes(value.try_into().ok()?);
+        }
+        Some(())
+    }
+
+    /// Takes a message.
+    pub fn handle(&mut self, topic: &str, payload: &[u8]) -> Outcome {
+        self.counters.messages += 1;
+        match readable(topic, payload) {
+            Ok((message, range)) => self.apply(topic, payload, &message, range),
+            Err(reason) => self.reject(topic, payload.len(), payload, reason),
+        }
+    }
+
+    /// Notes a message of which no payload is at hand.
+    pub fn handle_unfit(&mut self, topic: &str, payload_bytes: usize) -> Outcome {
+        self.counters.messages += 1;
+        let reason = "too large, or its topic is no text".to_owned();
+        self.reject(topic, payload_bytes, b"", reason)
+    }
+
+    fn apply(
+        &mut self,
+        topic: &str,
+        payload: &[u8],
+        message: &DataMessage,
+        range: OffsetRange,
+    ) -> Outcome {
+        let id = &message.id;
+        let gateway = id.gateway.clone();
+        let (verdict, marks) = self.state.admit(id, range);
+        let (fresh, duplicates) = match verdict {
+            Verdict::Apply { fresh, duplicates } => (fresh, duplicates),
+            Verdict::Full => {
+                let reason = "as many partitions as may be known are known".to_owned();
+                return self.reject(topic, payload.len(), payload, reason);
+            }
+            Verdict::Beyond { resend_from } => {
+                self.counters.beyond += 1;
+                let command = Command::Resend {
+                    log_id: id.log_id,
+                    stream: id.stream.clone(),
+                    partition: id.partition,
+                    from: resend_from,
+                };
+                return Outcome::Beyond { gateway, command };
+            }
+        };
+        self.counters.duplicates += duplicates;
+        for part in fresh {
+            self.add_rows(message, part);
+        }
+        for mark in marks {
+            self.put(Table::Marks, mark.key, mark.value);
+        }
+        if self.current.get(&gateway) != Some(&id.log_id) {
+            self.current.insert(gateway.clone(), id.log_id);
+            let key = [CURRENT_PREFIX, gateway.as_str().as_bytes()].concat();
+            self.put(Table::Meta, key, Some(id.log_id.0.to_vec()));
+        }
+        Outcome::Taken { gateway }
+    }
+
+    /// The rows of the message whose offsets are in `part`.
+    fn add_rows(&mut self, message: &DataMessage, part: OffsetRange) {
+        let index = |offset: Offset| {
+            let index = usize::try_from(offset.0 - message.id.first.0);
+            index.expect("a part lies inside of its message")
+        };
+        let indices = index(part.start())..index(part.end());
+        let texts: Vec<String>;
+        let rows: Vec<&[u8]> = match &message.body {
+            DataBody::Readings(records) => {
+                texts = records[indices].iter().map(|r| self.counted(r)).collect();
+                texts.iter().map(String::as_bytes).collect()
+            }
+            DataBody::Rows(rows) => {
+                self.counters.rows += part.count();
+                rows[indices].iter().map(Vec::as_slice).collect()
+            }
+        };
+        for (chunk, value) in (0..).zip(pieces(&rows)) {
+            let key = RowKey {
+                source: Source::of(&message.id),
+                epoch: message.id.epoch,
+                first: part.start(),
+                chunk,
+            };
+            let key = key.to_bytes();
+            self.bytes += key.len() + value.len();
+            self.rows.push(SinkWrite {
+                table: Table::Rows,
+                key,
+                value: Some(value),
+                must_be_new: true,
+            });
+        }
+    }
+
+    fn counted(&mut self, record: &DataRecord) -> String {
+        match record {
+            DataRecord::Reading(_) => self.counters.applied += 1,
+            DataRecord::Gap(gap) => {
+                self.counters.gap_records += 1;
+                let sum = self.counters.gap_readings.saturating_add(gap.count);
+                self.counters.gap_readings = sum;
+            }
+        }
+        let mut out = String::new();
+        record.push_json(&mut out);
+        out
+    }
+
+    fn reject(
+        &mut self,
+        topic: &str,
+        payload_bytes: usize,
+        payload: &[u8],
+        reason: String,
+    ) -> Outcome {
+        self.counters.rejected += 1;
+        let short = |text: &str| {
+            text.chars()
+                .take(REJECTED_TEXT_CHARS_MAX)
+                .collect::<String>()
+        };
+        let kept = &payload[..payload.len().min(REJECTED_PAYLOAD_BYTES_MAX)];
+        let entry = json!({
+            "topic": short(topic),
+            "reason": short(&reason),
+            "payload_bytes": payload_bytes,
+            "payload": String::from_utf8_lossy(kept),
+        });
+        let number = self.rejected_next;
+        self.rejected_next = number.wrapping_add(1);
+        let key = |number: u64| number.to_be_bytes().to_vec();
+        let value = entry.to_string().into_bytes();
+        self.put(Table::Rejected, key(number), Some(value));
+        if let Some(oldest) = number.checked_sub(REJECTED_KEPT_MAX) {
+            self.put(Table::Rejected, key(oldest), None);
+        }
+        let next = key(self.rejected_next);
+        self.put(Table::Meta, REJECTED_KEY.to_vec(), Some(next));
+        Outcome::Rejected { reason }
+    }
+
+    fn put(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+        self.others.insert((table, key), value);
+    }
+
+    /// Remembers a new session: the broker may have lost messages that it had
+    /// acked to gateways.
+    pub fn renew_session(&mut self, session: SessionNonce) {
+        self.session = Some(session);
+        self.put(Table::Meta, SESSION_KEY.to_vec(), Some(session.0.to_vec()));
+    }
+
+    /// `None` before the first one was drawn.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionNonce> {
+        self.session
+    }
+
+    /// Bytes that the batch has so far, about.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Lets the next batch store the counters even when nothing else is new: on a
+    /// clean stop, so that duplicates since the last row count too.
+    pub fn keep_counters(&mut self) {
+        let counters = self.counters.to_bytes();
+        self.put(Table::Meta, COUNTERS_KEY.to_vec(), Some(counters));
+    }
+
+    /// The writes of one transaction; empty when nothing is new.
+    pub fn take_batch(&mut self) -> Vec<SinkWrite> {
+        if self.rows.is_empty() && self.others.is_empty() {
+            return Vec::new();
+        }
+        self.keep_counters();
+        self.bytes = 0;
+        let mut out = std::mem::take(&mut self.rows);
+        let others = std::mem::take(&mut self.others);
+        out.extend(others.into_iter().map(|((table, key), value)| SinkWrite {
+            table,
+            key,
+            value,
+            must_be_new: false,
+        }));
+        out
+    }
+
+    /// What to tell a gateway: up to where its current log is applied. Only when
+    /// the batch so far is durable. `None` for a gateway of which nothing came.
+    #[must_use]
+    pub fn ack_message(&self, gateway: &GatewayName) -> Option<AckMessage> {
+        let log_id = *self.current.get(gateway)?;
+        Some(AckMessage {
+            gateway: gateway.clone(),
+            session: self.session?,
+            log_id,
+            marks: self.state.marks(gateway, log_id),
+        })
+    }
+
+    /// Gateways from which something was taken.
+    pub fn gateways(&self) -> impl Iterator<Item = &GatewayName> {
+        self.current.keys()
+    }
+
+    /// Since the sink was created.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.state.partitions()
+    }
+}
+
+fn readable(topic: &str, payload: &[u8]) -> Result<(DataMessage, OffsetRange), String> {
+    let Some((gateway, stream, partition)) = parse_data_topic(topic) else {
+        return Err("the topic is none of data".to_owned());
+    };
+    let message = DataMessage::parse(payload).map_err(|error| error.to_string())?;
+    let id = &message.id;
+    if (&id.gateway, &id.stream, id.partition) != (&gateway, &stream, partition) {
+        return Err(format!(
+            "the payload is of gateway {}, stream {}, partition {}",
+            id.gateway, id.stream, id.partition.0
+        ));
+    }
+    let range = OffsetRange::inclusive(id.first, id.last)
+        .ok_or_else(|| format!("offsets {} to {}", id.first.0, id.last.0))?;
+    Ok((message, range))
+}

@@ -1,0 +1,84 @@
+//! What the upstream counts, from the creation of its sink on. Stored with the rows,
+//! so that a restart neither forgets nor doubles what was applied; a kill forgets
+//! the duplicates and messages since the last row.
+
+/// All counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages received, each time they came.
+    pub messages: u64,
+    /// Readings applied, each once.
+    pub applied: u64,
+    /// Gap records applied.
+    pub gap_records: u64,
+    /// Readings that these say will never come.
+    pub gap_readings: u64,
+    /// Result rows applied.
+    pub rows: u64,
+    /// Records that came again.
+    pub duplicates: u64,
+    /// Messages that were not ours or not readable.
+    pub rejected: u64,
+    /// Messages asked for again because too many holes were open.
+    pub beyond: u64,
+}
+
+const VERSION: u8 = 1;
+
+impl Counters {
+    fn fields(&mut self) -> [&mut u64; 8] {
+        [
+            &mut self.messages,
+            &mut self.applied,
+            &mut self.gap_records,
+            &mut self.gap_readings,
+            &mut self.rows,
+            &mut self.duplicates,
+            &mut self.rejected,
+            &mut self.beyond,
+        ]
+    }
+
+    /// Version, then each counter as u64, big-endian.
+    #[must_use]
+    pub fn to_bytes(mut self) -> Vec<u8> {
+        let fields = self.fields().map(|field| field.to_be_bytes());
+        [&[VERSION][..], fields.as_flattened()].concat()
+    }
+
+    /// `None` when the bytes are not of this version.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&[VERSION])?;
+        let (values, left) = rest.as_chunks::<8>();
+        let mut out = Self::default();
+        let fields = out.fields();
+        if !left.is_empty() || values.len() != fields.len() {
+            return None;
+        }
+        for (field, value) in fields.into_iter().zip(values) {
+            *field = u64::from_be_bytes(*value);
+        }
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_read_back_and_others_are_none() {
+        let mut counters = Counters::default();
+        for (n, field) in (1..).zip(counters.fields()) {
+            *field = u64::MAX - n;
+        }
+        let bytes = counters.to_bytes();
+        assert_eq!(Counters::from_bytes(&bytes), Some(counters));
+        for cut in 0..bytes.len() {
+            assert_eq!(Counters::from_bytes(&bytes[..cut]), None, "{cut}");
+        }
+        assert_eq!(Counters::from_bytes(&[&bytes[..], &[0]].concat()), None);
+        assert_eq!(Counters::from_bytes(&[&[2], &bytes[1..]].concat()), None);
+    }
+}
