@@ -1,0 +1,91 @@
+//! `cargo xtask <verb>`: how everything here is built, tested and measured.
+//!
+//! Owns the order of the steps and nothing that they check. A step that fails
+//! ends the run; its name and its time are printed either way. Keeps nothing
+//! outside the clone except rustup targets and packages of the system.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a command line tool speaks on stdout")]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod boards;
+mod cargo;
+mod elf;
+mod firmware;
+mod lint;
+mod report;
+mod setup;
+mod test;
+mod tidy;
+mod workspace;
+
+use report::{Failed, Report};
+use workspace::Workspace;
+
+/// Builds, tests and measures Forebay.
+///
+/// Works from any folder inside the clone, without a terminal. The first step
+/// that fails ends the run with a non-zero status and its name.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask test                 everything that CI runs: set-up, lints, all tests
+  cargo xtask lint                 fmt, clippy and tidy only
+  cargo xtask tidy --list          the rules that tidy holds, one a line
+  cargo xtask firmware size        flash and RAM of each board against its budget
+  cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386";
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Set-up, then lints, then every test; closes with `N passed, N failed`.
+    Test,
+    /// Installs what the tests need: rustup targets, QEMU, Mosquitto.
+    Setup,
+    /// fmt --check, clippy -D warnings and tidy, for the workspace and the boards.
+    Lint,
+    /// The rules of the source tree that no compiler checks.
+    Tidy {
+        /// Print each rule with what it holds, and check nothing.
+        #[arg(long)]
+        list: bool,
+    },
+    /// Builds, sizes and runs the boards under firmware/boards.
+    #[command(subcommand)]
+    Firmware(firmware::Verb),
+}
+
+/// The whole command: reads the arguments, prints, says how it ended.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ws = Workspace::here();
+    let mut report = Report::default();
+    match run(&cli.verb, &ws, &mut report) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            report.say_failed(&failed);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: &Verb, ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
+    match verb {
+        Verb::Test => test::run(ws, report),
+        Verb::Setup => setup::run(ws, report),
+        Verb::Lint => lint::run(ws, report),
+        Verb::Tidy { list: true } => {
+            tidy::print_rules();
+            Ok(())
+        }
+        Verb::Tidy { list: false } => tidy::run(ws, report),
+        Verb::Firmware(verb) => firmware::run(verb, ws, report),
+    }
+}
