@@ -8,6 +8,7 @@
 
 pub mod limits;
 pub mod units;
+pub mod utc;
 
 pub mod record;
 

@@ -49,6 +49,14 @@ pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 pub const FETCH_BYTES_MAX: usize = 64 * 1024;
 /// Most series that one block names; their index takes at most two bytes.
 pub const SERIES_PER_BLOCK_MAX: usize = 128;
+/// Values up to which percentiles are exact; beyond that a sketch answers.
+pub const EXACT_RANKS_MAX: usize = 4096;
+/// Runs of identities kept per device to know duplicates.
+pub const IDENTITY_RUNS_MAX: usize = 4096;
+/// Series (device and channel) of one engine.
+pub const SERIES_MAX: usize = 1 << 20;
+/// Longest name of a device or channel that the engine takes.
+pub const SERIES_NAME_BYTES_MAX: usize = 255;
 /// Window operators of one pipeline.
 pub const WINDOWS_MAX: usize = 256;
 /// Figures of one window.

@@ -1,0 +1,222 @@
+use num_bigint::{BigInt, BigUint};
+use proptest::prelude::*;
+
+use super::*;
+
+/// All doubles are multiples of 2^-1074.
+const FINEST: u32 = 1074;
+
+/// A finite double in units of 2^-1074.
+fn exact(x: f64) -> BigInt {
+    parts(x).map_or(BigInt::ZERO, |p| {
+        let n = BigInt::from(p.mantissa) << (p.exp + FINEST.cast_signed());
+        if p.minus { -n } else { n }
+    })
+}
+
+/// Whether `got` is the double nearest to `n / by` in units of 2^-1074, ties to even.
+fn is_nearest(got: f64, n: &BigInt, by: &BigInt) -> bool {
+    let limit = (BigInt::from((1_u64 << 54) - 1) << (970 + FINEST)) * by;
+    if n.magnitude() >= limit.magnitude() {
+        return got.is_infinite() && (got > 0.0) == (n.sign() == Sign::Plus);
+    }
+    if got.is_infinite() {
+        return false;
+    }
+    let off = |x: f64| -> BigUint { (exact(x) * by - n).magnitude().clone() };
+    let mine = off(got);
+    [got.next_up(), got.next_down()].iter().all(|other| {
+        if other.is_infinite() {
+            return true;
+        }
+        let theirs = off(*other);
+        mine < theirs || (mine == theirs && got.to_bits() & 1 == 0)
+    })
+}
+
+/// Whether `got` is the double nearest to the root of `n / by`, n in units of 2^-2148.
+fn is_nearest_root(got: f64, n: &BigInt, by: &BigInt) -> bool {
+    // The middle between got and a neighbour, in half units, squared, against 4 n / by.
+    let four = n * 4;
+    let below = exact(got) + exact(got.next_down());
+    let above = exact(got) + exact(got.next_up());
+    let square = |m: &BigInt| m * m * by;
+    let even = got.to_bits() & 1 == 0;
+    let above_low = got == 0.0 || square(&below) < four || (even && square(&below) == four);
+    let below_high = square(&above) > four || (even && square(&above) == four);
+    above_low && below_high
+}
+
+fn check(values: &[f64], moments: &Moments) {
+    let n = BigInt::from(values.len());
+    let sum: BigInt = values.iter().map(|x| exact(*x)).sum();
+    let squares: BigInt = values.iter().map(|x| exact(*x).pow(2)).sum();
+    assert_eq!(moments.count(), values.len() as u64);
+    if values.is_empty() {
+        assert_eq!((moments.sum(), moments.mean()), (None, None));
+        return;
+    }
+    let one = BigInt::from(1);
+    assert!(
+        is_nearest(moments.sum().expect("a sum"), &sum, &one),
+        "sum of {values:?}"
+    );
+    assert!(
+        is_nearest(moments.mean().expect("a mean"), &sum, &n),
+        "mean of {values:?}"
+    );
+    for (of_sample, by) in [(true, &n * (&n - &one)), (false, &n * &n)] {
+        if values.len() < 2 && of_sample {
+            assert_eq!(moments.variance(of_sample), None);
+            continue;
+        }
+        let over = &n * &squares - &sum * &sum;
+        let variance = moments.variance(of_sample).expect("a variance");
+        // Units of 2^-2148: the divisor takes 2^1074 more.
+        let in_units = &by << FINEST;
+        assert!(
+            is_nearest(variance, &over, &in_units),
+            "variance of {values:?}: {variance}"
+        );
+        let stddev = moments.stddev(of_sample).expect("a deviation");
+        assert!(
+            is_nearest_root(stddev, &over, &by),
+            "stddev of {values:?}: {stddev}"
+        );
+    }
+}
+
+fn value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => (-4000_i32..4000).prop_map(|n| f64::from(n) / 100.0),
+        2 => -1.0e-3..1.0e-3_f64,
+        1 => Just(1e16),
+        1 => Just(0.0),
+        1 => prop_oneof![Just(f64::MAX), Just(-f64::MAX), Just(5e-324), Just(-0.0)],
+        1 => any::<f64>().prop_filter("finite", |x| x.is_finite()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_figure_is_the_exact_one_rounded_once(values in prop::collection::vec(value(), 0..12)) {
+        let mut moments = Moments::new(true);
+        for x in &values {
+            moments.add(*x);
+        }
+        check(&values, &moments);
+    }
+
+    #[test]
+    fn what_was_taken_out_leaves_no_trace(values in prop::collection::vec(value(), 1..40), width in 1_usize..8) {
+        let mut moments = Moments::new(true);
+        for (at, x) in values.iter().enumerate() {
+            moments.add(*x);
+            if let Some(gone) = at.checked_sub(width) {
+                moments.sub(values[gone]);
+            }
+            let from = (at + 1).saturating_sub(width);
+            check(&values[from..=at], &moments);
+        }
+    }
+
+    #[test]
+    fn the_order_does_not_matter(values in prop::collection::vec(value(), 1..12)) {
+        let (mut there, mut back) = (Moments::new(true), Moments::new(true));
+        for (a, b) in values.iter().zip(values.iter().rev()) {
+            there.add(*a);
+            back.add(*b);
+        }
+        let figures = |m: &Moments| [m.sum(), m.mean(), m.variance(true), m.stddev(false)].map(|f| f.map(f64::to_bits));
+        prop_assert_eq!(figures(&there), figures(&back));
+    }
+}
+
+#[test]
+fn special_values_count_and_leave() {
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    for (name, values, sum) in [
+        ("a NaN", vec![1.0, nan], nan),
+        ("plus", vec![1.0, inf], inf),
+        ("minus", vec![1.0, -inf], -inf),
+        ("both", vec![inf, -inf], nan),
+        ("NaN and plus", vec![nan, inf], nan),
+    ] {
+        let mut moments = Moments::new(true);
+        moments.add(2.5);
+        for x in &values {
+            moments.add(*x);
+        }
+        for got in [moments.sum(), moments.mean()] {
+            assert!(
+                got.is_some_and(|g| g == sum || (g.is_nan() && sum.is_nan())),
+                "{name}"
+            );
+        }
+        assert!(moments.variance(true).is_some_and(f64::is_nan), "{name}");
+        assert_eq!(moments.count(), 3, "{name}");
+        for x in &values {
+            moments.sub(*x);
+        }
+        assert_eq!((moments.sum(), moments.count()), (Some(2.5), 1), "{name}");
+    }
+}
+
+#[test]
+fn a_glitch_takes_the_short_path_back() {
+    for glitch in [1e16, 1e300, -f64::MAX, 5e-324] {
+        let mut moments = Moments::new(true);
+        for n in 0..100 {
+            moments.add(20.0 + f64::from(n) / 100.0);
+        }
+        moments.add(glitch);
+        moments.sub(20.0);
+        moments.sub(glitch);
+        assert!(matches!(moments.sums, Sums::Short { .. }), "after {glitch}");
+        moments.add(20.0);
+        assert_eq!(moments.sum(), Some(2049.5));
+    }
+}
+
+#[test]
+fn ordinary_series_stay_on_the_short_path() {
+    // Amperes, bars, degrees, counts, with two to six decimals.
+    for (name, scale, offset) in [
+        ("microamperes", 1e-6, 0.0),
+        ("bar", 1e-5, 1.013),
+        ("degrees", 1e-2, 21.0),
+        ("pascals", 1.0, 101_325.0),
+        ("lifetime count", 1.0, 1e12),
+    ] {
+        let mut moments = Moments::new(true);
+        for n in 0..100_000 {
+            moments.add(offset + f64::from(n % 997) * scale);
+        }
+        assert!(matches!(moments.sums, Sums::Short { .. }), "{name}");
+    }
+}
+
+#[test]
+fn flat_data_has_no_variance() {
+    for x in [0.1, 21.3, 1e-9, 1e15] {
+        let mut moments = Moments::new(true);
+        for _ in 0..1000 {
+            moments.add(x);
+        }
+        assert_eq!(
+            (moments.variance(true), moments.mean()),
+            (Some(0.0), Some(x))
+        );
+    }
+}
+
+#[test]
+fn sums_beyond_the_largest_double_have_a_finite_mean() {
+    let mut moments = Moments::new(false);
+    moments.add(f64::MAX);
+    moments.add(f64::MAX);
+    assert_eq!(
+        (moments.sum(), moments.mean()),
+        (Some(f64::INFINITY), Some(f64::MAX))
+    );
+}
