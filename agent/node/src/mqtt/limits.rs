@@ -34,3 +34,23 @@ pub const STOP_MAX: Duration = Duration::from_secs(2);
 
 const _: () = assert!(PACKET_OVERHEAD_BYTES > TOPIC_BYTES_MAX + 1024);
 const _: () = assert!(PACKET_BYTES_MAX < 268_435_455, "MQTT's own limit");
+
+/// Connections that the embedded broker holds at once.
+pub const BROKER_CONNECTIONS_MAX: usize = 64;
+/// Sessions that the embedded broker remembers.
+pub const BROKER_SESSIONS_MAX: usize = 64;
+/// Filters of one session of the embedded broker.
+pub const BROKER_FILTERS_MAX: usize = 64;
+/// Bytes that may wait for one session of the embedded broker. Above it the
+/// broker refuses the publisher: it never drops what it acked.
+pub const BROKER_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Topics of which the embedded broker retains a message.
+pub const BROKER_RETAINED_MAX: usize = 1024;
+/// Messages that a client may have unacked at the embedded broker.
+pub const BROKER_RECEIVE_MAX: u16 = 1024;
+/// Bytes that the embedded broker writes ahead to one client.
+pub const BROKER_WRITE_AHEAD_BYTES: usize = 256 * 1024;
+/// Time from the first byte to a whole CONNECT at the embedded broker.
+pub const BROKER_CONNECT_MAX: Duration = Duration::from_secs(10);
+
+const _: () = assert!(BROKER_QUEUE_BYTES_MAX > PACKET_BYTES_MAX);

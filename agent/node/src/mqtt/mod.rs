@@ -8,6 +8,7 @@
 //! overwrites colliding packets, and a clean one clears what was still queued.
 
 pub mod backoff;
+pub mod broker;
 pub mod client;
 pub mod limits;
 pub mod publisher;

@@ -5,25 +5,33 @@
 //! task alone publishes. Bound: entries never outnumber the hand-overs that
 //! the owner lets stand unacked. Lives for one connection.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Messages of one connection on their way.
 #[derive(Debug)]
 pub(super) struct Sends<T> {
-    handed_over: VecDeque<T>,
-    written: BTreeMap<u16, T>,
+    /// Hand-overs so far.
+    count: u64,
+    handed_over: VecDeque<(u64, T)>,
+    written: BTreeMap<u16, (u64, T)>,
+    /// Hand-overs without an answer.
+    open: BTreeSet<u64>,
 }
 
 impl<T> Sends<T> {
     pub(super) fn new() -> Self {
         Self {
+            count: 0,
             handed_over: VecDeque::new(),
             written: BTreeMap::new(),
+            open: BTreeSet::new(),
         }
     }
 
     pub(super) fn hand_over(&mut self, message: T) {
-        self.handed_over.push_back(message);
+        self.handed_over.push_back((self.count, message));
+        self.open.insert(self.count);
+        self.count += 1;
     }
 
     /// The library wrote the oldest unwritten message as packet `pkid`.
@@ -48,14 +56,19 @@ impl<T> Sends<T> {
     /// # Errors
     /// When no such packet is out.
     pub(super) fn on_answered(&mut self, pkid: u16) -> Result<T, String> {
-        self.written
-            .remove(&pkid)
-            .ok_or_else(|| format!("the broker answered packet {pkid}, which is not out"))
+        let Some((number, message)) = self.written.remove(&pkid) else {
+            return Err(format!(
+                "the broker answered packet {pkid}, which is not out"
+            ));
+        };
+        self.open.remove(&number);
+        Ok(message)
     }
 
-    /// Messages without an answer.
-    pub(super) fn len(&self) -> usize {
-        self.handed_over.len() + self.written.len()
+    /// Hand-overs since the oldest one without an answer, itself included: a
+    /// packet number is free again only when those before it are answered.
+    pub(super) fn span(&self) -> u64 {
+        self.open.first().map_or(0, |oldest| self.count - oldest)
     }
 }
 
@@ -71,11 +84,14 @@ mod tests {
         }
         sends.on_written(7).unwrap();
         sends.on_written(8).unwrap();
+        assert_eq!(sends.span(), 3);
         assert_eq!(sends.on_answered(8), Ok("b"));
+        assert_eq!(sends.span(), 3, "the oldest is still out");
         sends.on_written(9).unwrap();
         assert_eq!(sends.on_answered(7), Ok("a"));
+        assert_eq!(sends.span(), 1);
         assert_eq!(sends.on_answered(9), Ok("c"));
-        assert_eq!(sends.len(), 0);
+        assert_eq!(sends.span(), 0);
     }
 
     #[test]

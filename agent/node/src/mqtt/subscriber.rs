@@ -16,7 +16,7 @@ use forebay_core::forward::ConnNo;
 use forebay_core::limits::MESSAGE_BYTES_MAX;
 use rumqttc::Outgoing;
 use rumqttc::v5::mqttbytes::QoS;
-use rumqttc::v5::mqttbytes::v5::{Filter, Packet, Publish, SubscribeReasonCode};
+use rumqttc::v5::mqttbytes::v5::{ConnAck, Filter, Packet, Publish, SubscribeReasonCode};
 use rumqttc::v5::{AsyncClient, Event, EventLoop};
 use tokio::select;
 use tokio::sync::mpsc;
@@ -50,8 +50,9 @@ pub struct SubscriberConfig {
 /// What happened on the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubscriberEvent {
-    /// Subscribed. Without `session_present` the broker has forgotten what it
-    /// held for us. Publish again what matters: what was not acked is gone.
+    /// Before any message of the connection. Without `session_present` the
+    /// broker has forgotten what it held for us. Publish again what matters:
+    /// what was not acked is gone.
     Connected { conn: ConnNo, session_present: bool },
     /// Ack it with the token once it is committed.
     Message {
@@ -299,8 +300,7 @@ struct Session {
     sends: Sends<Sent>,
     receipts: Receipts<Publish>,
     /// Messages that may be out unacked on this connection; set by the CONNACK.
-    window: usize,
-    session_present: bool,
+    window: u64,
     ready: bool,
     did_work: bool,
     stopping: bool,
@@ -315,7 +315,6 @@ impl Session {
             sends: Sends::new(),
             receipts: Receipts::new(conn),
             window: 0,
-            session_present: false,
             ready: false,
             did_work: false,
             stopping: false,
@@ -358,10 +357,11 @@ impl Session {
         Ok(())
     }
 
-    /// Never fills the library's window: its queue carries the acks too, and
-    /// it stops reading the queue while the window is full.
+    /// Never fills the library's window, in which the subscription has a place
+    /// too: its queue carries the acks as well, and it stops reading the queue
+    /// while the window is full.
     fn publish_waiting(&mut self, outbox: &mut Outbox) -> Result<(), Ended> {
-        while self.ready && !self.stopping && self.sends.len() + 1 < self.window.max(2) {
+        while self.ready && !self.stopping && self.sends.span() + 2 < self.window.max(3) {
             let Some((topic, message)) = outbox.pop() else {
                 return Ok(());
             };
@@ -444,19 +444,7 @@ impl Session {
             };
         }
         if let Packet::ConnAck(connack) = packet {
-            let receive_max = connack.properties.as_ref().and_then(|p| p.receive_max);
-            self.window = usize::from(
-                receive_max
-                    .unwrap_or(u16::MAX)
-                    .min(SUBSCRIBER_PUBLISHES_MAX),
-            );
-            self.session_present = connack.session_present;
-            // Also on a resumed session: the filters may have changed since.
-            let filters = self.config.filters.iter();
-            return self
-                .client
-                .try_subscribe_many(filters.map(|f| Filter::new(f, QoS::AtLeastOnce)))
-                .map_err(|_| self.ended("a subscription is not valid".to_owned()));
+            return self.on_accepted(&connack, out);
         }
         if let Packet::SubAck(suback) = packet {
             for (filter, code) in self.config.filters.iter().zip(suback.return_codes) {
@@ -466,18 +454,35 @@ impl Session {
                     });
                 }
             }
-            return self.on_subscribed(out);
         }
         Ok(())
     }
 
-    fn on_subscribed(&mut self, out: &mut VecDeque<SubscriberEvent>) -> Result<(), Ended> {
+    /// On a resumed session messages follow the CONNACK at once, so this is
+    /// when the reader must know. The subscription is on its way before
+    /// anything that the reader publishes.
+    fn on_accepted(
+        &mut self,
+        connack: &ConnAck,
+        out: &mut VecDeque<SubscriberEvent>,
+    ) -> Result<(), Ended> {
+        let receive_max = connack.properties.as_ref().and_then(|p| p.receive_max);
+        self.window = u64::from(
+            receive_max
+                .unwrap_or(u16::MAX)
+                .min(SUBSCRIBER_PUBLISHES_MAX),
+        );
         self.ready = true;
-        let session_present = self.session_present;
+        let session_present = connack.session_present;
         out.push_back(SubscriberEvent::Connected {
             conn: self.conn,
             session_present,
         });
+        // Also on a resumed session: the filters may have changed since.
+        let filters = self.config.filters.iter();
+        self.client
+            .try_subscribe_many(filters.map(|f| Filter::new(f, QoS::AtLeastOnce)))
+            .map_err(|_| self.ended("a subscription is not valid".to_owned()))?;
         let config = Arc::clone(&self.config);
         config.status.as_ref().map_or(Ok(()), |status| {
             self.send_status(status.online.clone(), Sent::Birth)
