@@ -1,5 +1,9 @@
 //! Simulated world and reference models.
 
 pub mod line;
+pub mod line;
 pub mod mosquitto;
+pub mod process;
 pub mod qemu;
+pub mod tap;
+pub mod wait;

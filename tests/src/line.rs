@@ -134,7 +134,7 @@ impl Line {
     }
 }
 
-fn own(message: DeviceMessage<'_>) -> Said {
+pub(crate) fn own(message: DeviceMessage<'_>) -> Said {
     match message {
         DeviceMessage::Hello(hello) => Said::Hello(hello),
         DeviceMessage::Channel(info) => Said::Channel(info),
