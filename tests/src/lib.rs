@@ -1,7 +1,6 @@
 //! Simulated world and reference models.
 
 pub mod line;
-pub mod line;
 pub mod mosquitto;
 pub mod process;
 pub mod qemu;

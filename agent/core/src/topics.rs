@@ -50,7 +50,10 @@ impl TopicTable {
     ///
     /// # Errors
     /// When the table is full.
-    #[allow(clippy::type_complexity)]
+    #[allow(
+        clippy::type_complexity,
+        reason = "the topic, and a key with its value"
+    )]
     pub fn assign(
         &mut self,
         window: &WindowSpec,

@@ -116,7 +116,10 @@ impl U256 {
 }
 
 /// The low 64 bits.
-#[allow(clippy::cast_possible_truncation)]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the low half is what it is for"
+)]
 const fn low(n: u128) -> u64 {
     n as u64
 }

@@ -1,3 +1,5 @@
+//! Moments against the same sums in big integers.
+
 use num_bigint::{BigInt, BigUint};
 use proptest::prelude::*;
 

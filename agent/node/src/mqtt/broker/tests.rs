@@ -1,1 +1,2 @@
+//! The embedded broker against plain sockets.
 
