@@ -10,4 +10,6 @@ pub mod store;
 
 pub mod mqtt;
 
+pub mod upstream;
+
 pub mod try_run;

@@ -241,7 +241,7 @@ impl Applier {
 
     fn counted(&mut self, record: &DataRecord) -> String {
         match record {
-            DataRecord::Reading(_) => self.counters.applied += 1,
+            DataRecord::Reading(_) => self.counters.readings += 1,
             DataRecord::Gap(gap) => {
                 self.counters.gap_records += 1;
                 let sum = self.counters.gap_readings.saturating_add(gap.count);

@@ -8,7 +8,7 @@ pub struct Counters {
     /// Messages received, each time they came.
     pub messages: u64,
     /// Readings applied, each once.
-    pub applied: u64,
+    pub readings: u64,
     /// Gap records applied.
     pub gap_records: u64,
     /// Readings that these say will never come.
@@ -29,7 +29,7 @@ impl Counters {
     fn fields(&mut self) -> [&mut u64; 8] {
         [
             &mut self.messages,
-            &mut self.applied,
+            &mut self.readings,
             &mut self.gap_records,
             &mut self.gap_readings,
             &mut self.rows,

@@ -222,7 +222,7 @@ proptest! {
         let seen: Vec<_> = rows.iter().map(|(epoch, offset, _)| (*epoch, *offset)).collect();
         prop_assert_eq!(seen, offsets);
         let counters = applier.counters();
-        prop_assert_eq!((counters.applied, counters.gap_records), (readings, gaps));
+        prop_assert_eq!((counters.readings, counters.gap_records), (readings, gaps));
         prop_assert_eq!(counters.gap_readings, 3 * gaps);
         applier.keep_counters();
         sink.commit(&mut applier);
@@ -309,7 +309,7 @@ fn what_is_not_ours_is_kept_with_the_reason() {
     sink.commit(&mut applier);
     let want = Counters {
         messages: 9,
-        applied: 3,
+        readings: 3,
         rejected: 8,
         ..Counters::default()
     };
@@ -355,7 +355,7 @@ fn rows_of_a_result_stream_keep_their_bytes() {
     let stored: Vec<_> = sink.rows().into_iter().map(|(_, _, row)| row).collect();
     assert_eq!(stored, lines);
     assert_eq!(applier.counters().rows, 2);
-    assert_eq!(applier.counters().applied, 0);
+    assert_eq!(applier.counters().readings, 0);
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn a_second_log_of_a_gateway_is_another_history() {
     applier.handle(TOPIC, &DataMessage::render(&id, &other));
     sink.commit(&mut applier);
     let loaded = sink.load();
-    assert_eq!(loaded.counters().applied, 7);
+    assert_eq!(loaded.counters().readings, 7);
     assert_eq!(loaded.partitions(), 2);
     let ack = loaded.ack_message(&gateway()).unwrap();
     assert_eq!((ack.log_id, ack.marks[0].next), (LogId([8; 16]), Offset(2)));

@@ -1,0 +1,169 @@
+//! `forebay upstream` on the command line.
+
+use std::io::{BufWriter, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::process::UpstreamProcess;
+use super::sink::{EmbeddedSink, RowFilter, SinkError};
+use crate::config::{Config, UpstreamConfig};
+use crate::ports::Say;
+
+/// Exit code for a config that is wrong.
+const EXIT_CONFIG: u8 = 2;
+
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  forebay upstream --config upstream.toml
+  forebay upstream export --config upstream.toml > rows.ndjson"
+)]
+pub struct UpstreamArgs {
+    #[command(flatten)]
+    config: ConfigFile,
+    #[command(subcommand)]
+    command: Option<UpstreamCommand>,
+}
+
+#[derive(Debug, Args)]
+struct ConfigFile {
+    /// Config file with an [upstream] section
+    #[arg(long, value_name = "FILE", default_value = "forebay.toml")]
+    config: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum UpstreamCommand {
+    /// Print what was applied, one JSON object per line; the receiver must not run
+    #[command(after_help = "\
+Example: forebay upstream export --config upstream.toml --stream readings")]
+    Export {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Only this gateway
+        #[arg(long)]
+        gateway: Option<String>,
+        /// Only this stream, such as readings
+        #[arg(long)]
+        stream: Option<String>,
+        /// Print the rejected messages that are kept instead
+        #[arg(long, conflicts_with_all = ["gateway", "stream"])]
+        rejected: bool,
+    },
+    /// How the running receiver is doing
+    #[command(after_help = "Example: forebay upstream status --config upstream.toml --json")]
+    Status {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Print the answer as one line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &UpstreamArgs) -> ExitCode {
+    let path = match &args.command {
+        None => &args.config.config,
+        Some(UpstreamCommand::Export { config, .. } | UpstreamCommand::Status { config, .. }) => {
+            &config.config
+        }
+    };
+    let config = match load(path) {
+        Ok(config) => config,
+        Err(text) => {
+            fail(&text);
+            return ExitCode::from(EXIT_CONFIG);
+        }
+    };
+    let done = match &args.command {
+        None => receive(&config),
+        Some(UpstreamCommand::Export {
+            gateway,
+            stream,
+            rejected,
+            ..
+        }) => {
+            let filter = RowFilter {
+                gateway: gateway.clone(),
+                stream: stream.clone(),
+            };
+            export(&config.data_dir, &filter, *rejected)
+        }
+        Some(UpstreamCommand::Status { json, .. }) => status(&config, *json),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => fail(&text),
+    }
+}
+
+fn load(path: &Path) -> Result<UpstreamConfig, String> {
+    let config = Config::load(path).map_err(|error| error.to_string())?;
+    let upstream = config.upstream().map_err(|error| error.to_string())?;
+    Ok(upstream.clone())
+}
+
+fn fail(text: &str) -> ExitCode {
+    eprintln!("forebay: {text}");
+    ExitCode::FAILURE
+}
+
+/// Receives until SIGINT or SIGTERM.
+fn receive(config: &UpstreamConfig) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no threads: {error}"))?;
+    runtime.block_on(async {
+        let say: Say = Arc::new(|text: &str| eprintln!("forebay upstream: {text}"));
+        let listen = |kind| signal(kind).map_err(|error| format!("no signals: {error}"));
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut terminate = listen(SignalKind::terminate())?;
+        let process = UpstreamProcess::spawn(config, &say)?;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        let last = process.stop().await;
+        say(&format!("stopped: {}", last.to_json()));
+        last.sink_said.map_or(Ok(()), Err)
+    })
+}
+
+fn export(data_dir: &Path, filter: &RowFilter, rejected: bool) -> Result<(), String> {
+    let (sink, _) = EmbeddedSink::open_existing(data_dir).map_err(|error| error.to_string())?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let done = if rejected {
+        sink.export_rejected(&mut out)
+    } else {
+        sink.export(filter, &mut out)
+    };
+    match done.and_then(|()| out.flush().map_err(SinkError::Output)) {
+        // Who reads, as `head` does, may have enough.
+        Err(SinkError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.map_err(|error| error.to_string()),
+    }
+}
+
+fn status(config: &UpstreamConfig, json: bool) -> Result<(), String> {
+    let answer = crate::local::ask(&config.socket, &serde_json::json!({ "status": {} }))?;
+    let mut out = std::io::stdout().lock();
+    let done = match answer.as_object() {
+        Some(fields) if !json => fields
+            .iter()
+            .try_for_each(|(key, value)| writeln!(out, "{key:<14}{value}")),
+        Some(_) | None => writeln!(out, "{answer}"),
+    };
+    // Who reads may have enough.
+    let _ = done;
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! `forebay upstream`: the process at the receiving end. Messages come from the
+//! broker, the core says what in them is new, the sink makes it durable, and only
+//! then they are acked.
+//!
+//! Decides nothing about data: that is [`forebay_core::upstream`].
+
+mod limits;
+
+mod schedule;
+
+mod sink;
+mod snapshot;
+
+mod worker;
+
+mod process;
+
+mod command;
+
+pub use command::{UpstreamArgs, run};
+pub use process::UpstreamProcess;
+pub use sink::{EmbeddedSink, RowFilter, SinkError};
+pub use snapshot::UpstreamSnapshot;

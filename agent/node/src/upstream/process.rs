@@ -1,0 +1,201 @@
+//! The receiver as a handle: starts the worker, keeps it running when the sink
+//! fails, and answers the local socket.
+//!
+//! Always holds: a failed sink is opened again after a pause, with a new
+//! connection to the broker, so that everything unacked comes again.
+
+use std::path::PathBuf;
+
+use forebay_core::payload::DATA_FILTER;
+use forebay_core::upstream::apply::Applier;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::limits::{
+    EVENTS_MAX, QUESTIONS_MAX, REOPEN_PAUSE, REOPEN_PAUSE_MAX, SESSION_EXPIRY_S, UNACKED_MAX,
+};
+use super::sink::EmbeddedSink;
+use super::snapshot::UpstreamSnapshot;
+use super::worker::{Ended, Worker};
+use crate::config::{BrokerConfig, SinkKind, UpstreamConfig};
+use crate::local::{Asked, LocalSocket};
+use crate::mqtt::client::{Credentials, MqttConfig};
+use crate::mqtt::subscriber::{MqttSubscriber, SubscriberConfig};
+use crate::ports::Say;
+
+/// A running receiver. [`UpstreamProcess::stop`] waits for its end; dropping it lets
+/// it end in the background.
+#[derive(Debug)]
+pub struct UpstreamProcess {
+    snapshot: watch::Receiver<UpstreamSnapshot>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+    questions: JoinHandle<()>,
+}
+
+impl UpstreamProcess {
+    /// Opens the sink and starts the receiver on the current tokio runtime.
+    ///
+    /// # Errors
+    /// A sentence: what cannot be opened or read, and what to do.
+    pub fn spawn(config: &UpstreamConfig, say: &Say) -> Result<Self, String> {
+        let mqtt = mqtt_config(&config.broker)?;
+        let (sink, applier) = match config.sink {
+            SinkKind::Embedded => EmbeddedSink::open(&config.data_dir),
+        }
+        .map_err(|error| error.to_string())?;
+        let (sender, snapshot) = watch::channel(UpstreamSnapshot::default());
+        let (asked, questions) = mpsc::channel(QUESTIONS_MAX);
+        // After the sink: who holds its lock may take over a leftover socket.
+        let socket = LocalSocket::serve(&config.socket, asked)
+            .map_err(|error| format!("socket {}: {error}", config.socket.display()))?;
+        let questions = tokio::spawn(answer(socket, questions, snapshot.clone()));
+        let (stop, stopped) = oneshot::channel();
+        let keeper = Keeper {
+            data_dir: config.data_dir.clone(),
+            mqtt,
+            snapshot: sender,
+            say: say.clone(),
+        };
+        Ok(Self {
+            snapshot,
+            stop,
+            task: tokio::spawn(keeper.run(sink, applier, stopped)),
+            questions,
+        })
+    }
+
+    #[must_use]
+    pub fn snapshot(&self) -> UpstreamSnapshot {
+        self.snapshot.borrow().clone()
+    }
+
+    /// Waits until the snapshot says what is wanted; never returns when it never does.
+    pub async fn wait_until(&self, wanted: impl FnMut(&UpstreamSnapshot) -> bool) {
+        // The sender lives as long as the task; after it nothing changes any more.
+        let _ = self.snapshot.clone().wait_for(wanted).await;
+    }
+
+    /// Makes durable what was taken, acks it, says goodbye to the broker and ends.
+    /// Gives the last figures.
+    pub async fn stop(self) -> UpstreamSnapshot {
+        let _ = self.stop.send(());
+        let _ = self.task.await;
+        let _ = self.questions.await;
+        self.snapshot.borrow().clone()
+    }
+}
+
+async fn answer(
+    socket: LocalSocket,
+    mut questions: mpsc::Receiver<Asked>,
+    mut snapshot: watch::Receiver<UpstreamSnapshot>,
+) {
+    // Held until the task ends: dropping it removes the file.
+    let _socket = socket;
+    loop {
+        let Asked { request, answer } = tokio::select! {
+            asked = questions.recv() => match asked {
+                Some(asked) => asked,
+                None => return,
+            },
+            changed = snapshot.changed() => match changed {
+                Ok(()) => continue,
+                // The worker has ended.
+                Err(_) => return,
+            },
+        };
+        let reply = match request.get("status") {
+            Some(_) => Ok(snapshot.borrow().to_json()),
+            None => Err("ask {\"status\":{}}".to_owned()),
+        };
+        // Who asked may have gone away.
+        let _ = answer.send(reply);
+    }
+}
+
+struct Keeper {
+    data_dir: PathBuf,
+    mqtt: MqttConfig,
+    snapshot: watch::Sender<UpstreamSnapshot>,
+    say: Say,
+}
+
+impl Keeper {
+    async fn run(self, sink: EmbeddedSink, applier: Applier, mut stop: oneshot::Receiver<()>) {
+        let mut opened = Some((sink, applier));
+        let mut pause = REOPEN_PAUSE;
+        loop {
+            let text = match opened.take() {
+                None => self.reopen().await.map(|again| opened = Some(again)).err(),
+                Some((sink, applier)) => {
+                    let (events, receiver) = mpsc::channel(EVENTS_MAX);
+                    let client = MqttSubscriber::spawn(self.subscriber(), events);
+                    let snapshot = self.snapshot.clone();
+                    let worker = Worker::new(sink, applier, client, snapshot, self.say.clone());
+                    match worker.run(receiver, &mut stop).await {
+                        Ended::Stopped => return,
+                        Ended::Sink(text) => Some(text),
+                    }
+                }
+            };
+            let Some(text) = text else {
+                pause = REOPEN_PAUSE;
+                self.snapshot
+                    .send_modify(|snapshot| snapshot.sink_said = None);
+                continue;
+            };
+            (self.say)(&format!("nothing can be applied: {text}"));
+            self.snapshot.send_modify(|snapshot| {
+                snapshot.connected = false;
+                snapshot.sink_said = Some(text);
+            });
+            tokio::select! {
+                _ = &mut stop => return,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(REOPEN_PAUSE_MAX),
+            }
+        }
+    }
+
+    async fn reopen(&self) -> Result<(EmbeddedSink, Applier), String> {
+        let data_dir = self.data_dir.clone();
+        let opened = tokio::task::spawn_blocking(move || EmbeddedSink::open(&data_dir));
+        let opened = opened.await.map_err(|error| error.to_string())?;
+        opened.map_err(|error| error.to_string())
+    }
+
+    fn subscriber(&self) -> SubscriberConfig {
+        SubscriberConfig {
+            mqtt: self.mqtt.clone(),
+            // The hello carries a session that is known only after connecting.
+            status: None,
+            filters: vec![DATA_FILTER.to_owned()],
+            receive_max: UNACKED_MAX,
+            session_expiry_s: SESSION_EXPIRY_S,
+        }
+    }
+}
+
+/// The settings of the broker with the password read from its file.
+fn mqtt_config(broker: &BrokerConfig) -> Result<MqttConfig, String> {
+    let address = &broker.address;
+    let (host, port) = address
+        .rsplit_once(':')
+        .and_then(|(host, port)| Some((host, port.parse().ok()?)))
+        .ok_or_else(|| format!("broker = {address:?} is not host:port"))?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let mut mqtt = MqttConfig::new(host, port, &broker.client_id);
+    if let Some(user) = &broker.username {
+        let password = match &broker.password_file {
+            None => String::new(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("password_file {}: {error}", path.display()))?;
+                text.lines().next().unwrap_or_default().to_owned()
+            }
+        };
+        let user = user.clone();
+        mqtt.credentials = Some(Credentials { user, password });
+    }
+    Ok(mqtt)
+}

@@ -1,0 +1,65 @@
+//! How the receiver is doing, for the local socket and the demo.
+
+use forebay_core::upstream::counters::Counters;
+use serde_json::{Value, json};
+
+/// Figures of the sink as last made durable, since it was created.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpstreamSnapshot {
+    /// Whether the broker answers.
+    pub connected: bool,
+    /// Why it does not.
+    pub broker_said: Option<String>,
+    /// Why nothing can be applied right now.
+    pub sink_said: Option<String>,
+    /// Messages received, each time they came.
+    pub messages: u64,
+    /// Readings applied, each once.
+    pub readings: u64,
+    pub gap_records: u64,
+    /// Readings that gap records say will never come.
+    pub gap_readings: u64,
+    /// Result rows applied.
+    pub rows: u64,
+    /// Records that came again.
+    pub duplicates: u64,
+    /// Messages that were not ours or not readable.
+    pub rejected: u64,
+    /// Messages asked for again because too many holes were open.
+    pub beyond: u64,
+    pub gateways: u64,
+    pub partitions: u64,
+}
+
+impl UpstreamSnapshot {
+    pub(super) fn count(&mut self, counters: Counters) {
+        self.messages = counters.messages;
+        self.readings = counters.readings;
+        self.gap_records = counters.gap_records;
+        self.gap_readings = counters.gap_readings;
+        self.rows = counters.rows;
+        self.duplicates = counters.duplicates;
+        self.rejected = counters.rejected;
+        self.beyond = counters.beyond;
+    }
+
+    /// The answer to `{"status":{}}`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "connected": self.connected,
+            "broker_said": self.broker_said,
+            "sink_said": self.sink_said,
+            "messages": self.messages,
+            "readings": self.readings,
+            "gap_records": self.gap_records,
+            "gap_readings": self.gap_readings,
+            "rows": self.rows,
+            "duplicates": self.duplicates,
+            "rejected": self.rejected,
+            "beyond": self.beyond,
+            "gateways": self.gateways,
+            "partitions": self.partitions,
+        })
+    }
+}

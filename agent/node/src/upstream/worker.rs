@@ -1,0 +1,320 @@
+//! One run of the receiver on one opened sink: events of the broker's client in,
+//! transactions, acks and marks out.
+//!
+//! Always holds: a message is acked only after the transaction that carries its
+//! rows and marks is on disk; marks are told only then, too. Bounds: see
+//! `limits`. Ends when it is told to stop or the sink fails; then nothing more is
+//! acked, and the broker sends again what was not.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use forebay_core::payload::{Command, GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
+use forebay_core::upstream::apply::{Applier, Outcome};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::sleep_until;
+
+use super::limits::{
+    ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, EVENTS_MAX, RESEND_INTERVAL, SAY_INTERVAL,
+};
+use super::schedule::Schedule;
+use super::sink::EmbeddedSink;
+use super::snapshot::UpstreamSnapshot;
+use crate::mqtt::subscriber::{AckToken, MqttSubscriber, SubscriberEvent};
+use crate::ports::Say;
+
+/// Why a run ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Stopped,
+    Sink(String),
+}
+
+/// See the module's text.
+pub(super) struct Worker {
+    /// `None` only while a transaction runs.
+    sink: Option<EmbeddedSink>,
+    applier: Applier,
+    client: MqttSubscriber,
+    snapshot: watch::Sender<UpstreamSnapshot>,
+    say: Say,
+    /// Of messages that the running batch carries.
+    tokens: Vec<AckToken>,
+    touched: Vec<GatewayName>,
+    /// Of messages that are durable.
+    acks: VecDeque<AckToken>,
+    marks: Schedule,
+    resends: Schedule,
+    commands: BTreeMap<GatewayName, Command>,
+    /// The hello is to be published.
+    greet: bool,
+    rejected_said: Option<Instant>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        sink: EmbeddedSink,
+        applier: Applier,
+        client: MqttSubscriber,
+        snapshot: watch::Sender<UpstreamSnapshot>,
+        say: Say,
+    ) -> Self {
+        let worker = Self {
+            sink: Some(sink),
+            applier,
+            client,
+            snapshot,
+            say,
+            tokens: Vec::new(),
+            touched: Vec::new(),
+            acks: VecDeque::new(),
+            marks: Schedule::new(ACK_INTERVAL),
+            resends: Schedule::new(RESEND_INTERVAL),
+            commands: BTreeMap::new(),
+            greet: false,
+            rejected_said: None,
+        };
+        worker.show();
+        worker
+    }
+
+    pub(super) async fn run(
+        mut self,
+        mut events: mpsc::Receiver<SubscriberEvent>,
+        stop: &mut oneshot::Receiver<()>,
+    ) -> Ended {
+        loop {
+            let wake = self.wake().unwrap_or_else(far_away);
+            let first = tokio::select! {
+                _ = &mut *stop => return self.stop().await,
+                () = sleep_until(wake.into()) => None,
+                event = events.recv() => match event {
+                    Some(event) => Some(event),
+                    None => return Ended::Sink("the broker's client has ended".to_owned()),
+                },
+            };
+            if let Err(text) = self.gather(first, &mut events).await {
+                // Dropped without a word: what is not acked comes again.
+                return Ended::Sink(text);
+            }
+            self.tell();
+        }
+    }
+
+    /// Takes what waits and makes it durable together.
+    async fn gather(
+        &mut self,
+        first: Option<SubscriberEvent>,
+        events: &mut mpsc::Receiver<SubscriberEvent>,
+    ) -> Result<(), String> {
+        let mut next = first;
+        let mut taken = 0;
+        while let Some(event) = next {
+            self.on_event(event)?;
+            taken += 1;
+            let full = taken >= EVENTS_MAX || self.applier.pending_bytes() >= BATCH_BYTES_MAX;
+            next = if full { None } else { events.try_recv().ok() };
+        }
+        self.commit().await
+    }
+
+    fn on_event(&mut self, event: SubscriberEvent) -> Result<(), String> {
+        match event {
+            SubscriberEvent::Connected {
+                session_present, ..
+            } => self.on_connected(session_present)?,
+            SubscriberEvent::Message {
+                token,
+                topic,
+                payload,
+            } => {
+                self.tokens.push(token);
+                let outcome = self.applier.handle(&topic, &payload);
+                self.on_outcome(&topic, outcome);
+            }
+            SubscriberEvent::Unfit {
+                topic,
+                payload_bytes,
+            } => {
+                let outcome = self.applier.handle_unfit(&topic, payload_bytes);
+                self.on_outcome(&topic, outcome);
+            }
+            SubscriberEvent::SubscriptionRefused { filter } => {
+                let text = format!("the broker does not let us read {filter}");
+                (self.say)(&text);
+                self.broker(false, Some(text));
+            }
+            SubscriberEvent::Disconnected { reason, .. } => {
+                (self.say)(&format!("no broker: {reason}"));
+                self.broker(false, Some(reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_connected(&mut self, session_present: bool) -> Result<(), String> {
+        (self.say)("connected to the broker");
+        self.broker(true, None);
+        if !session_present || self.applier.session().is_none() {
+            // The broker may have taken messages for us and forgotten them.
+            let mut nonce = [0; 16];
+            getrandom::fill(&mut nonce).map_err(|error| format!("no random bytes: {error}"))?;
+            self.applier.renew_session(SessionNonce(nonce));
+        }
+        // What was published by an earlier connection may be lost with it.
+        self.greet = true;
+        let all: Vec<_> = self.applier.gateways().cloned().collect();
+        self.touched.extend(all);
+        Ok(())
+    }
+
+    fn on_outcome(&mut self, topic: &str, outcome: Outcome) {
+        match outcome {
+            Outcome::Taken { gateway } => self.touched.push(gateway),
+            Outcome::Beyond { gateway, command } => {
+                self.resends.mark(&gateway, Instant::now());
+                self.commands.insert(gateway, command);
+            }
+            Outcome::Rejected { reason } => {
+                let now = Instant::now();
+                let said = self.rejected_said;
+                if said.is_none_or(|said| now.duration_since(said) >= SAY_INTERVAL) {
+                    self.rejected_said = Some(now);
+                    let topic = topic.escape_debug().take(80).collect::<String>();
+                    (self.say)(&format!("a message on {topic} is rejected: {reason}"));
+                }
+            }
+        }
+    }
+
+    /// Makes the batch durable; then what it carried may be acked and told.
+    async fn commit(&mut self) -> Result<(), String> {
+        let batch = self.applier.take_batch();
+        if !batch.is_empty() {
+            let mut sink = self
+                .sink
+                .take()
+                .expect("it comes back from each transaction");
+            let task = tokio::task::spawn_blocking(move || {
+                let done = sink.commit(&batch);
+                (sink, done)
+            });
+            let (sink, done) = task.await.map_err(|error| error.to_string())?;
+            self.sink = Some(sink);
+            done.map_err(|error| error.to_string())?;
+        }
+        self.acks.extend(self.tokens.drain(..));
+        let now = Instant::now();
+        for gateway in std::mem::take(&mut self.touched) {
+            self.marks.mark(&gateway, now);
+        }
+        self.show();
+        Ok(())
+    }
+
+    /// Hands acks, marks and commands to the broker's client as far as it takes
+    /// them and they are due.
+    fn tell(&mut self) {
+        let now = Instant::now();
+        self.ack();
+        if self.greet && self.hello(true) {
+            self.greet = false;
+        }
+        while let Some(gateway) = self.marks.next(now) {
+            if !self.publish_marks(&gateway) {
+                self.marks.mark(&gateway, now);
+                break;
+            }
+        }
+        while let Some(gateway) = self.resends.next(now) {
+            let Some(command) = self.commands.remove(&gateway) else {
+                continue;
+            };
+            let topic = gateway.cmd_topic();
+            if self
+                .client
+                .publish(&topic, command.render(), false)
+                .is_err()
+            {
+                self.commands.insert(gateway.clone(), command);
+                self.resends.mark(&gateway, now);
+                break;
+            }
+        }
+    }
+
+    fn ack(&mut self) {
+        while let Some(token) = self.acks.front() {
+            if self.client.ack(*token).is_err() {
+                break;
+            }
+            self.acks.pop_front();
+        }
+    }
+
+    /// False when the client takes no more.
+    fn hello(&self, online: bool) -> bool {
+        let Some(session) = self.applier.session() else {
+            return true;
+        };
+        let hello = UpstreamHello { session, online };
+        let published = self.client.publish(UPSTREAM_TOPIC, hello.render(), true);
+        published.is_ok()
+    }
+
+    /// False when the client takes no more.
+    fn publish_marks(&self, gateway: &GatewayName) -> bool {
+        let Some(message) = self.applier.ack_message(gateway) else {
+            return true;
+        };
+        let topic = gateway.ack_topic();
+        self.client.publish(&topic, message.render(), true).is_ok()
+    }
+
+    /// When there is something to do without an event.
+    fn wake(&self) -> Option<Instant> {
+        let busy = self.greet || !self.acks.is_empty();
+        let busy = busy.then(|| Instant::now() + BUSY_PAUSE);
+        let due = [busy, self.marks.due(), self.resends.due()];
+        due.into_iter().flatten().min()
+    }
+
+    async fn stop(mut self) -> Ended {
+        self.applier.keep_counters();
+        let done = self.commit().await;
+        if let Err(text) = done {
+            return Ended::Sink(text);
+        }
+        self.ack();
+        while let Some(gateway) = self.marks.pop() {
+            if !self.publish_marks(&gateway) {
+                break;
+            }
+        }
+        self.hello(false);
+        self.client.stop().await;
+        Ended::Stopped
+    }
+
+    fn broker(&self, connected: bool, said: Option<String>) {
+        self.snapshot.send_modify(|snapshot| {
+            snapshot.connected = connected;
+            snapshot.broker_said = said;
+        });
+    }
+
+    fn show(&self) {
+        let gateways = self.applier.gateways().count() as u64;
+        let partitions = self.applier.partitions() as u64;
+        let counters = self.applier.counters();
+        self.snapshot.send_modify(|snapshot| {
+            snapshot.count(counters);
+            snapshot.gateways = gateways;
+            snapshot.partitions = partitions;
+        });
+    }
+}
+
+fn far_away() -> Instant {
+    Instant::now() + std::time::Duration::from_secs(3600)
+}
