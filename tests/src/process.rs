@@ -72,6 +72,8 @@ pub struct Running {
     name: String,
     child: Child,
     log: PathBuf,
+    /// It leads a process group, which ends with it.
+    leads: bool,
 }
 
 impl Running {
@@ -80,6 +82,18 @@ impl Running {
         let mut command = Command::new(forebay_bin());
         command.args(args);
         Self::start(name, command, dir)
+    }
+
+    /// Starts a command that leads a group of its own, as in a terminal of its own.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn group(name: &str, mut command: Command, dir: &Path) -> Self {
+        use std::os::unix::process::CommandExt;
+        command.process_group(0);
+        let mut running = Self::start(name, command, dir);
+        running.leads = true;
+        running
     }
 
     /// Starts any command, without a terminal.
@@ -98,8 +112,12 @@ impl Running {
             .stderr(errors)
             .spawn()
             .unwrap_or_else(|error| panic!("{name} did not start: {error}"));
-        let name = name.to_owned();
-        Self { name, child, log }
+        Self {
+            name: name.to_owned(),
+            child,
+            log,
+            leads: false,
+        }
     }
 
     /// Its process id.
@@ -165,6 +183,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.child.try_wait().ok().flatten().is_none() {
+            if self.leads {
+                send("KILL", &format!("-{}", self.child.id()));
+            }
             // Both fail only if it ended in between.
             let _ = self.child.kill();
             let _ = self.child.wait();
