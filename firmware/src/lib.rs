@@ -1,3 +1,38 @@
 //! The device half of Forebay: sampler, ring and link session, sans-IO.
+//!
+//! A board (or a simulator) brings the clock, the port and the sensors, and calls
+//! in: [`Device::on_sample`] with readings, [`Device::on_rx`] with bytes from the
+//! line, [`Device::poll_tx`] for the next line to write, [`Device::next_deadline`]
+//! for when to come back. The same code runs on the chip, in the simulated fleet
+//! and under the tests of the host. No heap, no clock, no panics on received bytes.
+//!
+//! Modules stand in flow order; each uses only those above it.
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod limits;
+pub mod tick;
+
+pub mod sensor;
+pub mod sensors;
+
+mod backlog;
+pub mod isr;
+mod ring;
+
+pub mod device;
+mod flight;
+pub mod sampler;
+mod session;
+pub mod stats;
+
+pub use device::{BadChannels, Device, DeviceConfig, LineBuffer, UnknownChannel};
+pub use sampler::Sampler;
+pub use sensor::{ChannelSpec, Sensor};
+pub use stats::Stats;
+
+// What a board or simulator needs of the wire, so that it depends on one crate.
+pub use forebay_wire as wire;

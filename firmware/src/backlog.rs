@@ -1,0 +1,427 @@
+//! Everything produced and not yet acked, in ordinal order: first the spans that
+//! are gone from the front of the ring, then the ring. It is the retransmit buffer:
+//! a reading leaves when it is acked or overwritten, and what was overwritten is
+//! said in its place, so that the gateway can count every ordinal.
+//!
+//! Invariant: produced = acked + waiting + the sum of gaps, after every call.
+//! Bound: the ring and [`FRONT_GAPS_MAX`] spans. Knows no frames and no clock.
+
+use forebay_wire::ids::{Ordinal, Tick};
+use forebay_wire::message::{GapReason, Reading};
+use heapless::Deque;
+
+use crate::limits::FRONT_GAPS_MAX;
+use crate::ring::{Ring, Slot};
+
+/// Ordinals that are gone, in front of the ring.
+#[derive(Debug, Clone, Copy)]
+struct FrontGap {
+    reason: GapReason,
+    count: u64,
+    first_tick: Tick,
+    last_tick: Tick,
+    /// Sent as Data, then overwritten before its ack, and not said to be lost yet:
+    /// an ack still means that the readings came.
+    sent: bool,
+}
+
+/// What stands at the cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Item {
+    Reading(Reading),
+    Gap {
+        reason: GapReason,
+        count: u64,
+        first_tick: Tick,
+        last_tick: Tick,
+    },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Backlog<const N: usize> {
+    ring: Ring<N>,
+    front: Deque<FrontGap, FRONT_GAPS_MAX>,
+    /// First ordinal that is not acked.
+    base: u64,
+    /// Next ordinal to be given out.
+    produced: u64,
+    /// Next ordinal to be sent, and its element counted from the oldest; 0 while
+    /// the ordinal is in front of the ring.
+    cursor: u64,
+    cursor_index: usize,
+    /// Ordinal after the last that was ever sent.
+    sent_end: u64,
+    acked: u64,
+    waiting: u64,
+    gaps: [u64; GapReason::ALL.len()],
+}
+
+impl<const N: usize> Backlog<N> {
+    pub(crate) const fn new() -> Self {
+        Backlog {
+            ring: Ring::new(),
+            front: Deque::new(),
+            base: 0,
+            produced: 0,
+            cursor: 0,
+            cursor_index: 0,
+            sent_end: 0,
+            acked: 0,
+            waiting: 0,
+            gaps: [0; GapReason::ALL.len()],
+        }
+    }
+
+    /// Ordinals given out so far; the next reading gets this one.
+    pub(crate) fn produced(&self) -> Ordinal {
+        Ordinal(self.produced)
+    }
+
+    /// First ordinal that is not acked.
+    pub(crate) fn base(&self) -> Ordinal {
+        Ordinal(self.base)
+    }
+
+    /// Next ordinal to be sent.
+    pub(crate) fn cursor(&self) -> Ordinal {
+        Ordinal(self.cursor)
+    }
+
+    /// Ordinal after the last that was ever sent: below it, it is sent again.
+    pub(crate) fn sent_end(&self) -> Ordinal {
+        Ordinal(self.sent_end)
+    }
+
+    /// Readings acked.
+    pub(crate) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// Readings in the ring.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Readings lost, by reason.
+    pub(crate) fn gaps(&self) -> [u64; GapReason::ALL.len()] {
+        self.gaps
+    }
+
+    /// Gives `reading` its ordinal and keeps it, at the cost of the oldest if full.
+    pub(crate) fn push(&mut self, reading: Reading) -> Ordinal {
+        let ordinal = Ordinal(self.produced);
+        self.produced += 1;
+        self.waiting += 1;
+        self.push_slot(Slot::Reading(reading));
+        ordinal
+    }
+
+    /// Gives `count` readings their ordinals that were lost before they came here.
+    pub(crate) fn push_lost(&mut self, reason: GapReason, count: u32, tick: Tick) {
+        if count == 0 {
+            return;
+        }
+        self.produced += u64::from(count);
+        self.gaps[reason as usize] += u64::from(count);
+        let last = self.ring.len().wrapping_sub(1);
+        // A marker that was sent stays as it is: its frame may be acked as it was.
+        if let Some(Slot::Lost {
+            reason: before,
+            count: so_far,
+            tick,
+        }) = self.ring.get(last)
+            && before == reason
+            && self.cursor_index <= last
+            && let Some(count) = so_far.checked_add(count)
+        {
+            self.ring.replace(
+                last,
+                Slot::Lost {
+                    reason,
+                    count,
+                    tick,
+                },
+            );
+        } else {
+            self.push_slot(Slot::Lost {
+                reason,
+                count,
+                tick,
+            });
+        }
+    }
+
+    fn push_slot(&mut self, slot: Slot) {
+        let Some(evicted) = self.ring.push(slot) else {
+            return;
+        };
+        let sent = self.base + self.front_count() < self.sent_end;
+        self.cursor_index = self.cursor_index.saturating_sub(1);
+        let gap = match evicted {
+            Slot::Reading(reading) => {
+                self.waiting -= 1;
+                self.gaps[GapReason::RingFull as usize] += 1;
+                let (first_tick, last_tick) = (reading.tick, reading.tick);
+                FrontGap {
+                    reason: GapReason::RingFull,
+                    count: 1,
+                    first_tick,
+                    last_tick,
+                    sent,
+                }
+            }
+            Slot::Lost {
+                reason,
+                count,
+                tick,
+            } => FrontGap {
+                reason,
+                count: u64::from(count),
+                first_tick: tick,
+                last_tick: tick,
+                sent: false,
+            },
+        };
+        self.push_front_gap(gap);
+    }
+
+    /// Adds a span behind the others. With no room left, the last span takes it in,
+    /// and the counts by reason follow, so that they stay what the gateway is told.
+    fn push_front_gap(&mut self, gap: FrontGap) {
+        let full = self.front.is_full();
+        if let Some(last) = self.front.back_mut() {
+            let same = last.reason == gap.reason && last.sent == gap.sent;
+            if same || full {
+                let moved = if last.reason == gap.reason {
+                    0
+                } else {
+                    gap.count
+                };
+                self.gaps[gap.reason as usize] -= moved;
+                self.gaps[last.reason as usize] += moved;
+                last.count += gap.count;
+                last.first_tick = last.first_tick.min(gap.first_tick);
+                last.last_tick = last.last_tick.max(gap.last_tick);
+                last.sent &= gap.sent;
+                return;
+            }
+        }
+        let pushed = self.front.push_back(gap);
+        assert!(pushed.is_ok(), "a full list was merged above");
+    }
+
+    /// What is to be sent next; `None` when all is sent.
+    pub(crate) fn at_cursor(&self) -> Option<Item> {
+        let mut start = self.base;
+        for gap in &self.front {
+            let end = start + gap.count;
+            if self.cursor < end {
+                let FrontGap {
+                    reason,
+                    first_tick,
+                    last_tick,
+                    ..
+                } = *gap;
+                return Some(Item::Gap {
+                    reason,
+                    count: end - self.cursor,
+                    first_tick,
+                    last_tick,
+                });
+            }
+            start = end;
+        }
+        Some(match self.ring.get(self.cursor_index)? {
+            Slot::Reading(reading) => Item::Reading(reading),
+            Slot::Lost {
+                reason,
+                count,
+                tick,
+            } => {
+                let next = match self.ring.get(self.cursor_index + 1) {
+                    Some(Slot::Reading(reading)) => reading.tick,
+                    Some(Slot::Lost { tick, .. }) => tick,
+                    None => tick,
+                };
+                Item::Gap {
+                    reason,
+                    count: u64::from(count),
+                    first_tick: tick.min(next),
+                    last_tick: tick.max(next),
+                }
+            }
+        })
+    }
+
+    /// Moves the cursor behind the item there; it counts as sent.
+    pub(crate) fn advance(&mut self) {
+        self.step();
+        self.sent_end = self.sent_end.max(self.cursor);
+    }
+
+    fn step(&mut self) {
+        let mut end = self.base;
+        for gap in &mut self.front {
+            end += gap.count;
+            if self.cursor < end {
+                // Said to be lost now, whatever was sent before.
+                gap.sent = false;
+                self.cursor = end;
+                return;
+            }
+        }
+        match self.ring.get(self.cursor_index) {
+            None => return,
+            Some(Slot::Reading(_)) => self.cursor += 1,
+            Some(Slot::Lost { count, .. }) => self.cursor += u64::from(count),
+        }
+        self.cursor_index += 1;
+    }
+
+    /// Back to the first ordinal that is not acked.
+    pub(crate) fn rewind(&mut self) {
+        self.cursor = self.base;
+        self.cursor_index = 0;
+    }
+
+    fn front_count(&self) -> u64 {
+        self.front.iter().map(|gap| gap.count).sum()
+    }
+
+    /// Channels of the readings between the first not acked and the cursor.
+    pub(crate) fn channels_on_the_way(&self) -> u32 {
+        let sent = (0..self.cursor_index).filter_map(|index| self.ring.get(index));
+        sent.fold(0, |channels, slot| match slot {
+            Slot::Reading(reading) => channels | 1 << reading.channel.0,
+            Slot::Lost { .. } => channels,
+        })
+    }
+
+    /// Everything below `next` is acked: frees it. Returns the channels whose
+    /// readings left the ring, as a bit set. `next` beyond what was produced counts
+    /// as all of it.
+    pub(crate) fn release(&mut self, next: Ordinal) -> u32 {
+        let next = next.0.min(self.produced);
+        let mut channels = 0;
+        while self.base < next {
+            if self.front.is_empty() {
+                channels |= self.release_ring(next - self.base);
+            } else {
+                self.release_front(next - self.base);
+            }
+        }
+        if self.cursor < self.base {
+            self.rewind();
+        }
+        self.sent_end = self.sent_end.max(self.base);
+        channels
+    }
+
+    fn release_front(&mut self, most: u64) {
+        let Some(gap) = self.front.front_mut() else {
+            return;
+        };
+        let take = gap.count.min(most);
+        if gap.sent {
+            self.gaps[gap.reason as usize] -= take;
+            self.acked += take;
+        }
+        gap.count -= take;
+        self.base += take;
+        if gap.count == 0 {
+            self.front.pop_front();
+        }
+    }
+
+    fn release_ring(&mut self, most: u64) -> u32 {
+        let slot = self
+            .ring
+            .get(0)
+            .expect("base < produced, so something stands in the ring");
+        match slot {
+            Slot::Lost {
+                reason,
+                count,
+                tick,
+            } if u64::from(count) > most => {
+                let left = u32::try_from(u64::from(count) - most).expect("less than count");
+                self.ring.replace(
+                    0,
+                    Slot::Lost {
+                        reason,
+                        count: left,
+                        tick,
+                    },
+                );
+                self.base += most;
+                0
+            }
+            Slot::Lost { count, .. } => {
+                self.pop();
+                self.base += u64::from(count);
+                0
+            }
+            Slot::Reading(reading) => {
+                self.pop();
+                self.base += 1;
+                self.acked += 1;
+                self.waiting -= 1;
+                1 << reading.channel.0
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        self.ring.pop_front();
+        self.cursor_index = self.cursor_index.saturating_sub(1);
+    }
+
+    /// The gateway lost what it had acked from `next` on: those ordinals come back
+    /// as a gap, for their readings are gone here too.
+    pub(crate) fn forget_acks(&mut self, next: Ordinal) {
+        let count = self.base.saturating_sub(next.0);
+        if count == 0 {
+            return;
+        }
+        let lost = count.min(self.acked);
+        self.acked -= lost;
+        self.gaps[GapReason::PowerLoss as usize] += lost;
+        let last_tick = match self.at_base() {
+            Some(tick) => tick,
+            None => Tick(0),
+        };
+        let gap = FrontGap {
+            reason: GapReason::PowerLoss,
+            count,
+            first_tick: Tick(0),
+            last_tick,
+            sent: false,
+        };
+        if self.front.is_full() {
+            // Its neighbour takes it in; both are gaps already.
+            if let Some(first) = self.front.front_mut() {
+                self.gaps[GapReason::PowerLoss as usize] -= lost;
+                self.gaps[first.reason as usize] += lost;
+                first.count += count;
+                first.first_tick = Tick(0);
+                first.sent = false;
+            }
+        } else {
+            let pushed = self.front.push_front(gap);
+            assert!(pushed.is_ok(), "room was checked");
+        }
+        self.base -= count;
+        self.rewind();
+    }
+
+    fn at_base(&self) -> Option<Tick> {
+        if let Some(gap) = self.front.front() {
+            return Some(gap.first_tick);
+        }
+        self.ring.get(0).map(|slot| match slot {
+            Slot::Reading(reading) => reading.tick,
+            Slot::Lost { tick, .. } => tick,
+        })
+    }
+}

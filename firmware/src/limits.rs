@@ -1,0 +1,36 @@
+//! Every bound of the device half, with the relations between them asserted.
+
+use forebay_wire::limits::{DATA_RECORDS_MAX, WINDOW_FRAMES_MAX};
+
+/// A Hello is repeated this often until the gateway answers, us.
+pub const HELLO_PERIOD_US: u64 = 1_000_000;
+/// After this long without sending, a lone delimiter goes before the next frame, us.
+pub const IDLE_DELIMITER_US: u64 = 50_000;
+/// A Data frame is sent early once this many readings wait.
+pub const FRAME_TARGET: u64 = 16;
+/// Shortest time until unacked frames are sent again, us.
+pub const RESEND_MIN_US: u64 = 100_000;
+/// Longest time until unacked frames are sent again, us.
+pub const RESEND_MAX_US: u64 = 2_000_000;
+/// Resend time before the first round trip was measured: at 9,600 baud a full
+/// window alone takes 2 s, and a shorter time would only fill the line, us.
+pub const RESEND_UNMEASURED_US: u64 = 1_000_000;
+/// Without any Ack for this long, the session starts again with a Hello, us.
+pub const SILENCE_MAX_US: u64 = 3_000_000;
+/// Clock probes that wait for their answer; more are dropped and counted.
+pub const PROBES_MAX: usize = 4;
+/// Spans of lost ordinals kept in front of the ring before they merge: in overload
+/// each frame on the way may make one, and so may each reason.
+pub const FRONT_GAPS_MAX: usize = 12;
+/// Tries of a sensor on a bus before its reading becomes a quality code.
+pub const BUS_TRIES_MAX: u8 = 3;
+/// Bytes of a ring element.
+pub const ELEMENT_BYTES: usize = 12;
+
+const _: () = assert!(FRAME_TARGET as usize <= DATA_RECORDS_MAX);
+const _: () = assert!(RESEND_MIN_US < RESEND_UNMEASURED_US && RESEND_UNMEASURED_US < RESEND_MAX_US);
+const _: () = assert!(
+    RESEND_MAX_US < SILENCE_MAX_US,
+    "a resend must come before giving up"
+);
+const _: () = assert!(FRONT_GAPS_MAX > WINDOW_FRAMES_MAX as usize);

@@ -1,0 +1,85 @@
+//! An I2C bus on which reads of nothing but ones are errors. With a sensor gone or
+//! SDA stuck high, every bit reads as 1, and many drivers turn that into a
+//! believable number (an LM75 into -0.5 degC). Bound: one transaction each.
+
+use embedded_hal::i2c::{Error, ErrorKind, ErrorType, I2c, NoAcknowledgeSource, Operation};
+
+/// See the module.
+#[derive(Debug)]
+pub struct GuardedI2c<I>(pub I);
+
+/// The bus's own error, or a read that brought only ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardError<E> {
+    Bus(E),
+    AllOnes,
+}
+
+impl<E: Error> Error for GuardError<E> {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            GuardError::Bus(error) => error.kind(),
+            GuardError::AllOnes => ErrorKind::NoAcknowledge(NoAcknowledgeSource::Data),
+        }
+    }
+}
+
+impl<I: I2c> ErrorType for GuardedI2c<I> {
+    type Error = GuardError<I::Error>;
+}
+
+/// A single 0xFF may well be an answer; two or more of nothing else are not.
+fn check<E>(read_bytes: usize, ones: bool) -> Result<(), GuardError<E>> {
+    if read_bytes >= 2 && ones {
+        Err(GuardError::AllOnes)
+    } else {
+        Ok(())
+    }
+}
+
+fn check_read<E>(bytes: &[u8]) -> Result<(), GuardError<E>> {
+    check(bytes.len(), bytes.iter().all(|byte| *byte == 0xFF))
+}
+
+// Each method goes to its own: a bus may do better than the default of `transaction`.
+impl<I: I2c> I2c for GuardedI2c<I> {
+    fn read(&mut self, address: u8, read: &mut [u8]) -> Result<(), Self::Error> {
+        self.0.read(address, read).map_err(GuardError::Bus)?;
+        check_read(read)
+    }
+
+    fn write(&mut self, address: u8, write: &[u8]) -> Result<(), Self::Error> {
+        self.0.write(address, write).map_err(GuardError::Bus)
+    }
+
+    fn write_read(
+        &mut self,
+        address: u8,
+        write: &[u8],
+        read: &mut [u8],
+    ) -> Result<(), Self::Error> {
+        self.0
+            .write_read(address, write, read)
+            .map_err(GuardError::Bus)?;
+        check_read(read)
+    }
+
+    fn transaction(
+        &mut self,
+        address: u8,
+        operations: &mut [Operation<'_>],
+    ) -> Result<(), Self::Error> {
+        self.0
+            .transaction(address, operations)
+            .map_err(GuardError::Bus)?;
+        let mut read_bytes = 0;
+        let mut ones = true;
+        for operation in operations {
+            if let Operation::Read(bytes) = operation {
+                read_bytes += bytes.len();
+                ones &= bytes.iter().all(|byte| *byte == 0xFF);
+            }
+        }
+        check(read_bytes, ones)
+    }
+}

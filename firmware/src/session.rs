@@ -1,0 +1,351 @@
+//! The link session: greets until the gateway answers, announces channels, keeps
+//! the window full, goes back to what is not acked, and answers clock probes.
+//!
+//! | state | sends | leaves when |
+//! |---|---|---|
+//! | greeting | Hello each second | a HelloAck with our boot id |
+//! | open | Channel, Data, Gap | no Ack for 3 s with something to ack |
+//!
+//! Probes are answered in both. A frame is cut anew from the backlog each time it
+//! is sent, so nothing but ordinals is remembered of it. Knows no port: bytes come
+//! and go through [`crate::Device`].
+
+use forebay_wire::ids::{BootId, ChannelNo, Ordinal, Tick};
+use forebay_wire::limits::WINDOW_FRAMES_MAX;
+use forebay_wire::message::{Ack, HelloAck, SyncReply};
+use heapless::Deque;
+
+use crate::backlog::{Backlog, Item};
+use crate::flight::Flight;
+use crate::limits::{FRAME_TARGET, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, SILENCE_MAX_US};
+use crate::stats::LinkStats;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Next Hello at this tick.
+    Greeting(Tick),
+    Open,
+}
+
+/// What the next line shall be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outgoing {
+    Delimiter,
+    Hello,
+    SyncReply(SyncReply),
+    Channel(ChannelNo),
+    /// From the backlog's cursor on.
+    Data,
+    Gap,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Session {
+    state: State,
+    boot: BootId,
+    /// Wait this long for a frame to fill, us.
+    linger_us: u64,
+    /// Frames that may be on the way; 0 stops Data.
+    credit: u8,
+    reliable: bool,
+    log_level: u8,
+    flight: Flight,
+    /// Last Ack, or when we began to wait for one.
+    heard: Tick,
+    /// A repeated Ack of this ordinal was already answered.
+    answered_repeat: Option<Ordinal>,
+    /// Channels to announce before any Data, as a bit set.
+    to_announce: u32,
+    /// Channels of which Data was acked in this session.
+    confirmed: u32,
+    probes: Deque<(u32, Tick), PROBES_MAX>,
+    last_tx: Option<Tick>,
+    /// The delimiter after silence went out; the frame follows.
+    delimited: bool,
+    stats: LinkStats,
+}
+
+impl Session {
+    pub(crate) const fn new() -> Self {
+        Session {
+            state: State::Greeting(Tick(0)),
+            boot: BootId(0),
+            linger_us: 0,
+            credit: 0,
+            reliable: true,
+            log_level: 0,
+            flight: Flight::new(),
+            heard: Tick(0),
+            answered_repeat: None,
+            to_announce: 0,
+            confirmed: 0,
+            probes: Deque::new(),
+            last_tx: None,
+            delimited: false,
+            stats: LinkStats {
+                tx_frames: 0,
+                tx_bytes: 0,
+                sessions: 0,
+                resends: 0,
+                stale_acks: 0,
+                dropped_probes: 0,
+                round_trip_us: 0,
+            },
+        }
+    }
+
+    pub(crate) fn start(&mut self, boot: BootId, linger_us: u64) {
+        self.boot = boot;
+        self.linger_us = linger_us;
+    }
+
+    pub(crate) fn boot(&self) -> BootId {
+        self.boot
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    pub(crate) fn log_level(&self) -> u8 {
+        self.log_level
+    }
+
+    pub(crate) fn stats(&self) -> LinkStats {
+        LinkStats {
+            round_trip_us: self.flight.round_trip_us(),
+            ..self.stats
+        }
+    }
+
+    pub(crate) fn on_probe(&mut self, id: u32, now: Tick) {
+        if self.probes.push_back((id, now)).is_err() {
+            self.stats.dropped_probes += 1;
+        }
+    }
+
+    /// `channels`: how many the device has.
+    pub(crate) fn on_hello_ack<const N: usize>(
+        &mut self,
+        ack: HelloAck,
+        channels: usize,
+        backlog: &mut Backlog<N>,
+        now: Tick,
+    ) {
+        if ack.boot != self.boot {
+            self.stats.stale_acks += 1;
+            return;
+        }
+        if ack.next > backlog.produced() {
+            self.boot_id_was_used(backlog, now);
+            return;
+        }
+        self.credit = ack.window.clamp(1, WINDOW_FRAMES_MAX);
+        self.reliable = ack.reliable;
+        self.log_level = ack.log_level;
+        if self.state == State::Open {
+            // The answer to an earlier Hello, older than the acks since then.
+            if ack.next > backlog.base() {
+                self.progress(ack.next, backlog, now);
+            }
+            return;
+        }
+        backlog.forget_acks(ack.next);
+        backlog.release(ack.next);
+        backlog.rewind();
+        self.flight.clear();
+        self.flight.reset_backoff();
+        self.heard = now;
+        self.answered_repeat = None;
+        self.to_announce = u32::MAX.checked_shr(32 - channels as u32).unwrap_or(0);
+        self.confirmed = 0;
+        self.stats.sessions += 1;
+        self.state = State::Open;
+    }
+
+    /// The gateway knows more of this boot than was ever produced: another boot had
+    /// the same id (a random one, by bad luck). As long as nothing was acked under
+    /// it, take the next id and greet again; else the frames would be taken for
+    /// repeats and be lost in silence.
+    fn boot_id_was_used<const N: usize>(&mut self, backlog: &Backlog<N>, now: Tick) {
+        self.stats.stale_acks += 1;
+        if !self.is_open() && backlog.base() == Ordinal(0) {
+            self.boot = BootId(self.boot.0.wrapping_add(1));
+            self.state = State::Greeting(now);
+        }
+    }
+
+    pub(crate) fn on_ack<const N: usize>(&mut self, ack: Ack, backlog: &mut Backlog<N>, now: Tick) {
+        if ack.boot != self.boot || ack.next > backlog.sent_end() {
+            self.stats.stale_acks += 1;
+            return;
+        }
+        self.credit = ack.credit.min(WINDOW_FRAMES_MAX);
+        self.heard = now;
+        if ack.next > backlog.base() {
+            self.progress(ack.next, backlog, now);
+        } else if ack.next == backlog.base()
+            && !self.flight.is_empty()
+            && self.answered_repeat != Some(ack.next)
+        {
+            // Once for each ordinal: a full window behind a lost frame brings many.
+            self.answered_repeat = Some(ack.next);
+            self.go_back(backlog);
+        }
+    }
+
+    fn progress<const N: usize>(&mut self, next: Ordinal, backlog: &mut Backlog<N>, now: Tick) {
+        self.confirmed |= backlog.release(next);
+        self.flight.acked(next, now);
+        self.answered_repeat = None;
+    }
+
+    /// Everything on the way counts as lost; channels of which no Data was acked
+    /// may be unknown to the gateway, and are announced again before their Data.
+    fn go_back<const N: usize>(&mut self, backlog: &mut Backlog<N>) {
+        self.to_announce |= backlog.channels_on_the_way() & !self.confirmed;
+        self.flight.clear();
+        backlog.rewind();
+        self.stats.resends += 1;
+    }
+
+    fn on_timers<const N: usize>(&mut self, backlog: &mut Backlog<N>, now: Tick) {
+        if self.state != State::Open {
+            return;
+        }
+        if self.silence_deadline(backlog).is_some_and(|at| at <= now) {
+            self.go_back(backlog);
+            self.state = State::Greeting(now);
+        } else if self.flight.deadline().is_some_and(|at| at <= now) {
+            self.flight.timed_out();
+            self.go_back(backlog);
+        }
+    }
+
+    /// When to give the gateway up; `None` when nothing is expected of it.
+    fn silence_deadline<const N: usize>(&self, backlog: &Backlog<N>) -> Option<Tick> {
+        let stopped = self.credit == 0 && backlog.cursor() < backlog.produced();
+        let expecting = !self.flight.is_empty() || stopped;
+        expecting.then_some(Tick(self.heard.0 + SILENCE_MAX_US))
+    }
+
+    /// What to send now, if anything.
+    pub(crate) fn poll<const N: usize>(
+        &mut self,
+        backlog: &mut Backlog<N>,
+        now: Tick,
+    ) -> Option<Outgoing> {
+        self.on_timers(backlog, now);
+        let outgoing = self.choose(backlog, now)?;
+        let silent = self
+            .last_tx
+            .is_none_or(|last| now.0.saturating_sub(last.0) >= IDLE_DELIMITER_US);
+        if silent && !self.delimited {
+            self.delimited = true;
+            return Some(Outgoing::Delimiter);
+        }
+        Some(outgoing)
+    }
+
+    fn choose<const N: usize>(&mut self, backlog: &Backlog<N>, now: Tick) -> Option<Outgoing> {
+        if let Some((id, received)) = self.probes.front().copied() {
+            // A probe may have come while the caller already held `now`.
+            let sent = now.max(received);
+            return Some(Outgoing::SyncReply(SyncReply { id, received, sent }));
+        }
+        match self.state {
+            State::Greeting(at) => (at <= now).then_some(Outgoing::Hello),
+            State::Open if self.to_announce != 0 => Some(Outgoing::Channel(ChannelNo(
+                self.to_announce.trailing_zeros() as u8,
+            ))),
+            State::Open => self.choose_data(backlog, now),
+        }
+    }
+
+    fn choose_data<const N: usize>(&self, backlog: &Backlog<N>, now: Tick) -> Option<Outgoing> {
+        if self.data_deadline(backlog)? > now {
+            return None;
+        }
+        Some(match backlog.at_cursor()? {
+            Item::Gap { .. } => Outgoing::Gap,
+            Item::Reading(_) => Outgoing::Data,
+        })
+    }
+
+    /// When the next Data or Gap may go; `None` while there is none or the window
+    /// is full.
+    fn data_deadline<const N: usize>(&self, backlog: &Backlog<N>) -> Option<Tick> {
+        if self.flight.len() >= usize::from(self.credit) {
+            return None;
+        }
+        let again = backlog.cursor() < backlog.sent_end();
+        let full = backlog.produced().0 - backlog.cursor().0 >= FRAME_TARGET;
+        match backlog.at_cursor()? {
+            Item::Reading(reading) if !again && !full => {
+                Some(Tick(reading.tick.0 + self.linger_us))
+            }
+            Item::Reading(_) | Item::Gap { .. } => Some(Tick(0)),
+        }
+    }
+
+    /// When [`Session::poll`] has something to do; at or before `now` means at once.
+    pub(crate) fn deadline<const N: usize>(&self, backlog: &Backlog<N>) -> Option<Tick> {
+        if !self.probes.is_empty() {
+            return Some(Tick(0));
+        }
+        match self.state {
+            State::Greeting(at) => Some(at),
+            State::Open if self.to_announce != 0 => Some(Tick(0)),
+            State::Open => [
+                self.flight.deadline(),
+                self.silence_deadline(backlog),
+                self.data_deadline(backlog),
+            ]
+            .into_iter()
+            .flatten()
+            .min(),
+        }
+    }
+
+    /// `outgoing` was written as a line of `bytes`; the backlog's cursor stands
+    /// behind what was taken. `fresh`: it was never sent before.
+    pub(crate) fn on_sent<const N: usize>(
+        &mut self,
+        outgoing: Outgoing,
+        bytes: usize,
+        fresh: bool,
+        backlog: &mut Backlog<N>,
+        now: Tick,
+    ) {
+        self.stats.tx_bytes += bytes as u64;
+        self.last_tx = Some(now);
+        if outgoing == Outgoing::Delimiter {
+            return;
+        }
+        self.delimited = false;
+        self.stats.tx_frames += 1;
+        match outgoing {
+            Outgoing::Delimiter => {}
+            Outgoing::Hello => self.state = State::Greeting(Tick(now.0 + HELLO_PERIOD_US)),
+            Outgoing::SyncReply(_) => {
+                self.probes.pop_front();
+            }
+            Outgoing::Channel(channel) => self.to_announce &= !(1 << channel.0),
+            Outgoing::Data | Outgoing::Gap => self.on_data_sent(fresh, backlog, now),
+        }
+    }
+
+    fn on_data_sent<const N: usize>(&mut self, fresh: bool, backlog: &mut Backlog<N>, now: Tick) {
+        let end = backlog.cursor();
+        if !self.reliable {
+            backlog.release(end);
+            return;
+        }
+        // Sent again, it has been waited for since the first time.
+        if fresh && self.flight.is_empty() {
+            self.heard = self.heard.max(now);
+        }
+        self.flight.sent(end, now, fresh);
+    }
+}

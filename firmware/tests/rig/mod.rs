@@ -1,0 +1,273 @@
+//! A device, a clock that stands still until moved, and a small obvious gateway.
+
+#![allow(dead_code, unreachable_pub)] // each test file uses a part
+
+use std::collections::BTreeMap;
+
+use forebay_firmware::wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
+use forebay_firmware::wire::limits::LINE_BYTES_MAX;
+use forebay_firmware::wire::message::{
+    Ack, GapReason, HelloAck, Quality, Reading, ResetCause, SyncReq,
+};
+use forebay_firmware::wire::{Deframer, DeviceMessage, GatewayMessage};
+use forebay_firmware::{ChannelSpec, Device, DeviceConfig};
+
+pub const SECOND_US: u64 = 1_000_000;
+
+pub const CONFIG: DeviceConfig = DeviceConfig {
+    uid: DeviceUid([1; 8]),
+    boot: BootId(40),
+    firmware_version: [0, 1, 0],
+    build_id: [0; 8],
+    reset_cause: ResetCause::PowerOn,
+    tick_hz: 1_000_000,
+    linger_us: 20_000,
+};
+
+pub fn channels() -> [ChannelSpec; 2] {
+    let spec = |quantity, range| ChannelSpec {
+        quantity,
+        unit: "",
+        scale: 0,
+        range,
+        period_us: 1_000,
+    };
+    [
+        spec("wide", (i32::MIN, i32::MAX)),
+        spec("narrow", (-1_000, 1_000)),
+    ]
+}
+
+pub fn line_of(message: GatewayMessage) -> Vec<u8> {
+    let mut line = [0u8; LINE_BYTES_MAX];
+    let bytes = message.encode(&mut line).unwrap();
+    line[..bytes].to_vec()
+}
+
+pub fn decode(bytes: &[u8], mut each: impl FnMut(DeviceMessage<'_>)) {
+    Deframer::new().receive_device(bytes, |message| each(message.unwrap()));
+}
+
+fn name(message: &DeviceMessage<'_>) -> String {
+    match message {
+        DeviceMessage::Hello(_) => "Hello".into(),
+        DeviceMessage::Channel(info) => format!("Channel {}", info.channel.0),
+        DeviceMessage::Data(data) => format!("Data {}..{}", data.first.0, data.end().0),
+        DeviceMessage::Gap(gap) => format!(
+            "Gap {:?} {}..{}",
+            gap.reason,
+            gap.first.0,
+            gap.first.0 + gap.count
+        ),
+        DeviceMessage::SyncReply(reply) => {
+            format!(
+                "SyncReply {} {} {}",
+                reply.id, reply.received.0, reply.sent.0
+            )
+        }
+    }
+}
+
+/// One device and its line, driven by hand.
+pub struct Rig<const N: usize> {
+    pub device: Device<N>,
+    pub now: Tick,
+    /// Every byte the device sent.
+    pub line_to_gateway: Vec<u8>,
+}
+
+impl<const N: usize> Rig<N> {
+    pub fn new() -> Self {
+        Rig {
+            device: Device::new(CONFIG, &channels()).unwrap(),
+            now: Tick(0),
+            line_to_gateway: Vec::new(),
+        }
+    }
+
+    /// Past the greeting, with nothing sent yet.
+    pub fn open() -> Self {
+        let mut rig = Self::new();
+        rig.poll_messages();
+        rig.say(GatewayMessage::HelloAck(rig.hello_ack(0)));
+        rig.poll_messages();
+        rig.line_to_gateway.clear();
+        rig
+    }
+
+    pub fn hello_ack(&self, next: u64) -> HelloAck {
+        HelloAck {
+            boot: CONFIG.boot,
+            next: Ordinal(next),
+            window: 8,
+            reliable: true,
+            log_level: 0,
+        }
+    }
+
+    pub fn say(&mut self, message: GatewayMessage) {
+        self.device.on_rx(&line_of(message), self.now);
+        assert!(self.device.stats().closes(), "{:?}", self.device.stats());
+    }
+
+    pub fn ack(&mut self, next: u64, credit: u8) {
+        self.say(GatewayMessage::Ack(Ack {
+            boot: CONFIG.boot,
+            next: Ordinal(next),
+            credit,
+        }));
+    }
+
+    pub fn probe(&mut self, id: u32) {
+        self.say(GatewayMessage::SyncReq(SyncReq { id }));
+    }
+
+    pub fn sample(&mut self, count: u64) {
+        for _ in 0..count {
+            let channel = ChannelNo((self.device.stats().produced % 2) as u8);
+            self.sample_on(channel, Ok(7));
+        }
+    }
+
+    pub fn sample_on(&mut self, channel: ChannelNo, value: Result<i32, Quality>) {
+        self.device.on_sample(channel, self.now, value).unwrap();
+        assert!(self.device.stats().closes(), "{:?}", self.device.stats());
+    }
+
+    pub fn advance_to(&mut self, at: u64) {
+        assert!(at >= self.now.0);
+        self.now = Tick(at);
+    }
+
+    pub fn deadline(&self) -> u64 {
+        self.device
+            .next_deadline(self.now)
+            .expect("something is due")
+            .0
+    }
+
+    /// Sends all there is now; the messages by name.
+    pub fn poll_messages(&mut self) -> Vec<String> {
+        let mut line = [0u8; LINE_BYTES_MAX];
+        let mut sent = Vec::new();
+        loop {
+            let bytes = self.device.poll_tx(self.now, &mut line);
+            assert!(self.device.stats().closes(), "{:?}", self.device.stats());
+            if bytes == 0 {
+                break;
+            }
+            sent.extend_from_slice(&line[..bytes]);
+        }
+        let due = self.device.next_deadline(self.now);
+        assert!(
+            due.is_none_or(|at| at > self.now),
+            "due at once, yet nothing was sent"
+        );
+        let mut names = Vec::new();
+        decode(&sent, |message| names.push(name(&message)));
+        self.line_to_gateway.extend(sent);
+        names
+    }
+
+    /// Lets time pass without an ack until the session greets again.
+    pub fn until_greeting(&mut self) {
+        while self.device.is_open() {
+            self.advance_to(self.deadline());
+            self.poll_messages();
+        }
+    }
+}
+
+/// What a gateway does, without clocks or disks: takes ordinals in order, acks them
+/// at once, repeats itself when one is missing, drops Data with unknown channels.
+#[derive(Default)]
+pub struct Gateway {
+    deframer: Deframer,
+    boot: Option<BootId>,
+    pub known: u32,
+    next: BTreeMap<BootId, u64>,
+    pub readings: BTreeMap<(BootId, u64), Reading>,
+    pub gaps: BTreeMap<(BootId, u64), GapReason>,
+    pub data_frames: u64,
+}
+
+impl Gateway {
+    /// Takes bytes from the line; the lines to answer with.
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut deframer = std::mem::take(&mut self.deframer);
+        let mut replies = Vec::new();
+        deframer.receive_device(bytes, |message| {
+            if let Ok(message) = message {
+                replies.extend(self.answer(message).map(line_of));
+            }
+        });
+        self.deframer = deframer;
+        replies
+    }
+
+    fn answer(&mut self, message: DeviceMessage<'_>) -> Option<GatewayMessage> {
+        match message {
+            DeviceMessage::Hello(hello) => {
+                self.boot = Some(hello.boot);
+                self.known = 0;
+                let next = Ordinal(*self.next.entry(hello.boot).or_insert(0));
+                let ack = HelloAck {
+                    boot: hello.boot,
+                    next,
+                    window: 8,
+                    reliable: true,
+                    log_level: 0,
+                };
+                Some(GatewayMessage::HelloAck(ack))
+            }
+            DeviceMessage::Channel(info) => {
+                self.known |= 1 << info.channel.0;
+                None
+            }
+            DeviceMessage::Data(data) => {
+                let boot = self.boot.filter(|boot| boot.0 as u8 == data.boot_low)?;
+                self.data_frames += 1;
+                let readings: Vec<_> = data.records().map(Result::unwrap).collect();
+                let known = readings
+                    .iter()
+                    .all(|reading| self.known & 1 << reading.channel.0 != 0);
+                let next = *self.next.get(&boot)?;
+                if known && data.first.0 <= next && next < data.end().0 {
+                    for (ordinal, reading) in (data.first.0..)
+                        .zip(readings)
+                        .skip((next - data.first.0) as usize)
+                    {
+                        self.readings.insert((boot, ordinal), reading);
+                    }
+                    self.next.insert(boot, data.end().0);
+                }
+                self.ack(boot)
+            }
+            DeviceMessage::Gap(gap) => {
+                let boot = self.boot.filter(|boot| *boot == gap.boot)?;
+                let (next, end) = (*self.next.get(&boot)?, gap.first.0 + gap.count);
+                if gap.first.0 <= next && next < end {
+                    for ordinal in next..end {
+                        self.gaps.insert((boot, ordinal), gap.reason);
+                    }
+                    self.next.insert(boot, end);
+                }
+                self.ack(boot)
+            }
+            DeviceMessage::SyncReply(_) => None,
+        }
+    }
+
+    fn ack(&self, boot: BootId) -> Option<GatewayMessage> {
+        let next = Ordinal(*self.next.get(&boot)?);
+        Some(GatewayMessage::Ack(Ack {
+            boot,
+            next,
+            credit: 8,
+        }))
+    }
+
+    pub fn next(&self, boot: BootId) -> u64 {
+        self.next.get(&boot).copied().unwrap_or(0)
+    }
+}
