@@ -30,8 +30,16 @@ pub mod engine;
 pub mod live;
 pub mod topics;
 
+pub mod derive;
+
 pub mod payload;
 
 pub mod forward;
 
 pub mod upstream;
+
+pub mod query;
+
+pub mod effect;
+
+pub mod pipeline;

@@ -112,3 +112,7 @@ pub const QUERIES_MAX: usize = 16;
 pub const QUERY_LINES_MAX: usize = 10_000;
 /// Channels per partition whose newest reading is shown.
 pub const LIVE_SERIES_MAX: usize = 16_384;
+/// Payload bytes on their way to the broker, beside the last message.
+pub const FORWARD_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Refusals of one message, for a reason of its own, after which it is parked.
+pub const FORWARD_REFUSALS_MAX: u32 = 5;

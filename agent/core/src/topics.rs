@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::engine::config::{TimeRules, WindowSpec};
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
-use crate::log::topic::{DERIVED_FIRST, LATE, READINGS};
+use crate::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
 use crate::units::TopicId;
 
 /// Meta keys of topics: this and the definition's name and hash.
@@ -28,6 +28,16 @@ pub struct TopicTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyTopics;
 
+impl std::fmt::Display for TooManyTopics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the log has had {TOPICS_MAX} definitions of windows, the most it keeps apart: \
+             start with a new data_dir to change windows again"
+        )
+    }
+}
+
 impl TopicTable {
     /// The table that the meta entries under [`TOPIC_META_PREFIX`] describe; what
     /// does not read is left out.
@@ -36,6 +46,7 @@ impl TopicTable {
         let mut table = Self::default();
         table.names.insert(READINGS, String::from("readings"));
         table.names.insert(LATE, String::from("late"));
+        table.names.insert(QUARANTINE, String::from("quarantine"));
         for (key, value) in entries {
             let value: Result<[u8; 4], _> = value.as_slice().try_into();
             if let (Ok([a, b, c, d]), Some(name)) = (value, name_of(key)) {
@@ -139,7 +150,7 @@ mod tests {
         let (second, _) = again.assign(&window("a", 2), &rules).expect("room");
         assert_ne!(first, second);
         let names: Vec<_> = again.streams().map(|(_, name)| name).collect();
-        assert_eq!(names, ["readings", "late", "a", "a.1"]);
+        assert_eq!(names, ["readings", "late", "quarantine", "a", "a.1"]);
     }
 
     #[test]

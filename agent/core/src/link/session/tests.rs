@@ -168,7 +168,7 @@ impl Bench {
             }));
         }
         let len = builder.finish().expect("not empty");
-        self.bytes(&line[..len].to_vec());
+        self.bytes(&line[..len]);
     }
 
     fn gap(&mut self, first: u64, count: u64) {

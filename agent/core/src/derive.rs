@@ -1,0 +1,281 @@
+//! One partition's reader of the log: feeds the engine, appends its result rows to
+//! the derived topics, keeps the time index and the newest readings.
+//!
+//! Holds always: it reads below the durable head only, in order, each record once;
+//! what the engine emits is a function of that order alone. After a restart it
+//! reads from offset 0 and leaves out as many rows per derived topic as stand there
+//! already: they are the same rows. Knows no clock.
+
+use std::collections::BTreeMap;
+
+use forebay_wire::ids::{DeviceUid, Ordinal};
+
+use crate::commit::GroupCommit;
+use crate::engine::config::EngineConfig;
+use crate::engine::row::{OutRow, StreamId};
+use crate::engine::{Engine, SeriesId};
+use crate::ledger::{Ledger, Source};
+use crate::limits::ROW_BYTES_MAX;
+use crate::live::{LiveIndex, LiveTable, figure};
+use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series};
+use crate::log::decode::{decode, decode_head};
+use crate::log::index::TimeIndex;
+use crate::log::key::{StoredBlock, TopicPartition};
+use crate::log::topic::{LATE, QUARANTINE, READINGS};
+use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
+
+/// What a series of a block is to the engine and to the newest readings; no id
+/// when the engine takes no more series.
+type Known = (Option<SeriesId>, LiveIndex);
+
+/// Where the rows of one stream go.
+#[derive(Debug, Clone, Copy)]
+struct Output {
+    topic: TopicId,
+    /// Rows that stand in the topic already and are still to be emitted again.
+    known: u64,
+}
+
+/// What one partition's reader met that an operator should hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeriveCounters {
+    /// Blocks that could not be read; their offsets are skipped.
+    pub blocks_bad: u64,
+    /// Rows longer than a block takes.
+    pub rows_oversize: u64,
+    /// Readings of series beyond those that the engine takes: stored and forwarded,
+    /// in no window.
+    pub readings_beyond: u64,
+    /// Rows written to derived topics since the start.
+    pub rows: u64,
+}
+
+/// The reader of one readings partition.
+#[derive(Debug)]
+pub struct Derive {
+    at: TopicPartition,
+    engine: Engine,
+    /// Windows in config order, then `late`, then `quarantine`.
+    outputs: Vec<Output>,
+    cursor: Offset,
+    /// Durable head when the log was opened: below it the accounts are rebuilt.
+    opened_at: Offset,
+    fetching: bool,
+    pub(crate) index: TimeIndex,
+    pub(crate) live: LiveTable,
+    scratch: Vec<OutRow>,
+    counters: DeriveCounters,
+}
+
+impl Derive {
+    /// A reader of `partition` that writes window n to `topics[n]`.
+    #[must_use]
+    pub fn new(
+        partition: PartitionId,
+        config: &EngineConfig,
+        topics: &[TopicId],
+        heads: &BTreeMap<TopicPartition, Offset>,
+    ) -> Self {
+        let head = |topic| {
+            let at = TopicPartition { topic, partition };
+            heads.get(&at).copied().unwrap_or(Offset(0))
+        };
+        let outputs = topics
+            .iter()
+            .chain(&[LATE, QUARANTINE])
+            .map(|topic| Output {
+                topic: *topic,
+                known: head(*topic).0,
+            });
+        Self {
+            at: TopicPartition {
+                topic: READINGS,
+                partition,
+            },
+            engine: Engine::new(config),
+            outputs: outputs.collect(),
+            cursor: Offset(0),
+            opened_at: head(READINGS),
+            fetching: false,
+            index: TimeIndex::default(),
+            live: LiveTable::default(),
+            scratch: Vec::new(),
+            counters: DeriveCounters::default(),
+        }
+    }
+
+    /// Whether everything that the log held when it was opened has been read.
+    #[must_use]
+    pub fn is_recovered(&self) -> bool {
+        self.cursor >= self.opened_at
+    }
+
+    #[must_use]
+    pub fn cursor(&self) -> Offset {
+        self.cursor
+    }
+
+    #[must_use]
+    pub fn counters(&self) -> DeriveCounters {
+        self.counters
+    }
+
+    /// Below this time nothing more is expected of a device.
+    #[must_use]
+    pub fn watermark(&self, uid: DeviceUid) -> EventTime {
+        let watermark = self.engine.watermark(&uid.to_string());
+        watermark.unwrap_or(EventTime(i64::MIN))
+    }
+
+    /// The next read of the log, when there is something below `head` and none is
+    /// under way.
+    pub fn next_fetch(&mut self, head: Offset) -> Option<(TopicPartition, Offset)> {
+        if self.fetching || self.cursor >= head {
+            return None;
+        }
+        self.fetching = true;
+        Some((self.at, self.cursor))
+    }
+
+    /// Takes what a read brought; blocks at or above `head` are left for later.
+    pub fn on_fetched(
+        &mut self,
+        blocks: &[StoredBlock],
+        (head, now): (Offset, Mono),
+        ledger: &mut Ledger,
+        commit: &mut GroupCommit,
+    ) {
+        self.fetching = false;
+        let before = self.cursor;
+        for stored in blocks.iter().filter(|stored| stored.key.base < head) {
+            self.on_block(stored, now, ledger, commit);
+        }
+        if self.cursor == before {
+            // Nothing readable up to the head: it must not be asked for again.
+            self.counters.blocks_bad += 1;
+            self.cursor = head;
+        }
+    }
+
+    fn on_block(
+        &mut self,
+        stored: &StoredBlock,
+        now: Mono,
+        ledger: &mut Ledger,
+        commit: &mut GroupCommit,
+    ) {
+        if stored.key.base < self.cursor {
+            return;
+        }
+        let read = decode_head(stored.key, &stored.bytes)
+            .and_then(|head| Ok((head, decode(stored.key, &stored.bytes)?)));
+        let Ok((head, block)) = read else {
+            self.counters.blocks_bad += 1;
+            return;
+        };
+        self.index.push(&head);
+        if stored.key.base < self.opened_at {
+            replay_accounts(&block, ledger);
+        }
+        self.feed(&block, now, commit);
+        self.cursor = block.end();
+    }
+
+    fn feed(&mut self, block: &Block, now: Mono, commit: &mut GroupCommit) {
+        let Body::Readings { series, records } = &block.body else {
+            return;
+        };
+        let known: Vec<Known> = series.iter().map(|series| self.intern(series)).collect();
+        for record in records {
+            match record {
+                Record::Reading(reading) => {
+                    let index = usize::from(reading.series);
+                    self.on_reading(known[index], &series[index], reading);
+                }
+                // A gap is an account of what is not there: no window has it.
+                Record::Gap(_) => {}
+            }
+        }
+        self.write_rows(now, commit);
+    }
+
+    fn intern(&mut self, series: &Series) -> Known {
+        let device = series.uid.to_string();
+        let id = self.engine.series(&device, &series.name).ok();
+        (id, self.live.intern(series))
+    }
+
+    fn on_reading(&mut self, (id, live): Known, series: &Series, reading: &ReadingRecord) {
+        let value = figure(series, reading);
+        self.live.update(live, value, reading);
+        match id {
+            Some(id) => self
+                .engine
+                .on_reading(id, reading.time, value, &mut self.scratch),
+            None => self.counters.readings_beyond += 1,
+        }
+    }
+
+    fn write_rows(&mut self, now: Mono, commit: &mut GroupCommit) {
+        for row in self.scratch.drain(..) {
+            let windows = self.outputs.len() - 2;
+            let place = match row.stream() {
+                StreamId::Window(place) => usize::from(place),
+                StreamId::Late => windows,
+                StreamId::Quarantine => windows + 1,
+            };
+            let output = &mut self.outputs[place];
+            if output.known > 0 {
+                output.known -= 1;
+                continue;
+            }
+            let mut line = Vec::new();
+            row.write_json(&mut line);
+            if line.len() > ROW_BYTES_MAX {
+                self.counters.rows_oversize += 1;
+                continue;
+            }
+            let at = TopicPartition {
+                topic: output.topic,
+                partition: self.at.partition,
+            };
+            self.counters.rows += 1;
+            let time = row.time();
+            commit.row(at, &Row { time, line }, now);
+        }
+    }
+}
+
+/// Rebuilds the accounts from what the log holds.
+fn replay_accounts(block: &Block, ledger: &mut Ledger) {
+    let Body::Readings { series, records } = &block.body else {
+        return;
+    };
+    for record in records {
+        match record {
+            Record::Reading(reading) => {
+                let series = &series[usize::from(reading.series)];
+                let source = Source {
+                    uid: series.uid,
+                    boot: series.boot,
+                };
+                if let Ok(account) = ledger.open(source) {
+                    account.counts.readings += 1;
+                }
+                ledger.set_durable(source, Ordinal(reading.ordinal.0 + 1));
+            }
+            Record::Gap(gap) => replay_gap(gap, ledger),
+        }
+    }
+}
+
+fn replay_gap(gap: &GapRecord, ledger: &mut Ledger) {
+    let source = Source {
+        uid: gap.uid,
+        boot: gap.boot,
+    };
+    if let Ok(account) = ledger.open(source) {
+        account.counts.gaps[gap.reason as usize] += gap.count;
+    }
+    ledger.set_durable(source, Ordinal(gap.first.0.saturating_add(gap.count)));
+}

@@ -1,0 +1,116 @@
+//! Everything that goes into and comes out of the gateway's core: one `Input`,
+//! one `Effect`. A world test and the real process speak the same two enums.
+
+use std::fmt;
+
+use crate::commit::CommitToken;
+use crate::engine::config::EngineConfig;
+use crate::forward::{ConnNo, ForwardConfig, Refusal, SendNo};
+use crate::ingest::Router;
+use crate::log::key::{StoredBlock, TopicPartition};
+use crate::payload::GatewayName;
+use crate::query::{Answer, Names, Query};
+use crate::store::{StoreError, StoreInfo, WriteBatch};
+use crate::units::{Offset, PortId, Span};
+
+/// What the gateway is told at its start.
+#[derive(Debug, Clone)]
+pub struct GatewayConfig {
+    pub gateway: GatewayName,
+    pub router: Router,
+    /// How long a record may wait for others before its block is written.
+    pub linger: Span,
+    pub engine: EngineConfig,
+    /// `None`: nothing is forwarded.
+    pub forward: Option<ForwardConfig>,
+    /// Names that operators gave to devices.
+    pub names: Names,
+}
+
+/// What the store said when it was opened.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    pub info: StoreInfo,
+    /// Last block of each partition.
+    pub tails: Vec<StoredBlock>,
+    /// All meta entries of the agent.
+    pub meta: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Names a read of the log on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FetchToken(pub u64);
+
+/// Names a question of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryId(pub u64);
+
+/// What happens to the gateway.
+#[derive(Debug)]
+pub enum Input<'a> {
+    PortOpened(PortId),
+    PortBytes(PortId, &'a [u8]),
+    PortClosed(PortId),
+    /// The batch is durable.
+    Committed(CommitToken),
+    Fetched(FetchToken, Vec<StoredBlock>),
+    /// The store gave up on what this names.
+    StoreFailed(StoreError),
+    /// Messages of `conn` are taken, at most `window` unacked.
+    BrokerConnected {
+        conn: ConnNo,
+        window: u16,
+    },
+    BrokerAcked(ConnNo, SendNo),
+    BrokerRefused(ConnNo, SendNo, Refusal),
+    BrokerDisconnected {
+        conn: ConnNo,
+        reason: String,
+    },
+    BrokerMessage {
+        topic: &'a str,
+        payload: &'a [u8],
+    },
+    Query(QueryId, Query),
+    /// The time of `next_deadline` has come.
+    Deadline,
+    /// No more readings are taken; what is here is written.
+    Drain,
+}
+
+/// What the gateway wants done.
+#[derive(Debug, PartialEq)]
+pub enum Effect {
+    PortWrite(PortId, Vec<u8>),
+    Commit(CommitToken, WriteBatch),
+    Fetch {
+        token: FetchToken,
+        at: TopicPartition,
+        from: Offset,
+        bytes_max: usize,
+    },
+    Publish {
+        conn: ConnNo,
+        send: SendNo,
+        topic: String,
+        payload: Vec<u8>,
+        user_properties: Vec<(String, String)>,
+    },
+    /// Drop the connection and start a new one.
+    BrokerReset(ConnNo, String),
+    Answer(QueryId, Answer),
+    /// Something an operator should read.
+    Note(Note),
+    /// The store failed: stop, say so, and be started again.
+    Stop(StoreError),
+}
+
+/// A sentence for the operator: what is wrong, where, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note(pub String);
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

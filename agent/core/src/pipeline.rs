@@ -1,0 +1,454 @@
+//! The wiring of the gateway: one reading's way from a port to the forwarder, and
+//! the acks' way back. Decides nothing that a stage could decide.
+//!
+//! Holds always: effects leave in the order in which they arose, and ports are
+//! heard only after the accounts have been rebuilt from the log.
+
+mod status;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::commit::{CommitToken, Durable, GroupCommit};
+use crate::derive::Derive;
+use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, Opened, QueryId};
+use crate::forward::{Forward, ForwardAction};
+use crate::ingest::Router;
+use crate::ledger::Ledger;
+use crate::limits::{FETCH_BYTES_MAX, QUERIES_MAX};
+use crate::link::session::{LinkSink, Session};
+use crate::log::decode::decode_head;
+use crate::log::key::{StoredBlock, TopicPartition};
+use crate::log::topic::READINGS;
+use crate::query::{Answer, Job, Query};
+use crate::record::{GapRecord, ReadingRecord, Series};
+use crate::topics::{TOPIC_META_PREFIX, TopicTable};
+use crate::units::{Mono, Now, Offset, PartitionId, PortId};
+
+/// Who asked for a read of the log.
+#[derive(Debug, Clone, Copy)]
+enum Reader {
+    Derive(PartitionId),
+    Forward,
+    Query(QueryId, Offset),
+}
+
+/// A port's session; `None` while the accounts are being rebuilt.
+type PortSession = Option<Session>;
+
+/// The gateway's core.
+#[derive(Debug)]
+pub struct Gateway {
+    pub(crate) config: GatewayConfig,
+    pub(crate) opened: crate::store::StoreInfo,
+    pub(crate) ledger: Ledger,
+    pub(crate) ports: BTreeMap<PortId, PortSession>,
+    pub(crate) commit: GroupCommit,
+    pub(crate) topics: TopicTable,
+    pub(crate) stages: Vec<Derive>,
+    pub(crate) forward: Option<Forward>,
+    queries: BTreeMap<QueryId, Job>,
+    readers: BTreeMap<FetchToken, Reader>,
+    last_fetch: u64,
+    draining: bool,
+    stopped: bool,
+    effects: VecDeque<Effect>,
+}
+
+/// Where a session's records go: to the partition of their device.
+struct Ingest<'a> {
+    router: &'a Router,
+    commit: &'a mut GroupCommit,
+    now: Mono,
+}
+
+impl Ingest<'_> {
+    fn at(&self, uid: forebay_wire::ids::DeviceUid) -> TopicPartition {
+        TopicPartition {
+            topic: READINGS,
+            partition: self.router.partition(uid),
+        }
+    }
+}
+
+impl LinkSink for Ingest<'_> {
+    fn reading(&mut self, series: &Series, record: &ReadingRecord) {
+        let at = self.at(series.uid);
+        self.commit.reading(at, series, record, self.now);
+    }
+
+    fn gap(&mut self, gap: &GapRecord) {
+        let at = self.at(gap.uid);
+        self.commit.gap(at, gap, self.now);
+    }
+
+    fn has_room(&self) -> bool {
+        self.commit.has_room()
+    }
+}
+
+impl Gateway {
+    /// A gateway on a log that was just opened.
+    #[must_use]
+    pub fn new(config: GatewayConfig, opened: &Opened, now: Now) -> Self {
+        let mut effects = VecDeque::new();
+        let heads = heads_of(&opened.tails, &mut effects);
+        let mut commit = GroupCommit::new(opened.info.epoch, config.linger, heads.clone());
+        let mut topics = TopicTable::restore(&with_prefix(&opened.meta, TOPIC_META_PREFIX));
+        let mut derived = Vec::new();
+        for window in &config.engine.windows {
+            match topics.assign(window, &config.engine.time) {
+                Ok((topic, entry)) => {
+                    derived.push(topic);
+                    if let Some((key, value)) = entry {
+                        commit.meta(key, value, now.mono);
+                    }
+                }
+                Err(full) => effects.push_back(Effect::Note(Note(full.to_string()))),
+            }
+        }
+        let stages = config
+            .router
+            .partitions()
+            .map(|partition| Derive::new(partition, &config.engine, &derived, &heads))
+            .collect();
+        let partitions: Vec<_> = config.router.partitions().collect();
+        let forward = config.forward.map(|settings| {
+            let (info, meta) = (&opened.info, &opened.meta);
+            Forward::new(
+                settings,
+                &config.gateway,
+                info,
+                meta,
+                (&topics, &partitions),
+                &heads,
+            )
+        });
+        let mut gateway = Self {
+            opened: opened.info,
+            ledger: Ledger::default(),
+            ports: BTreeMap::new(),
+            commit,
+            topics,
+            stages,
+            forward,
+            queries: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            last_fetch: 0,
+            draining: false,
+            stopped: false,
+            effects,
+            config,
+        };
+        gateway.advance(now);
+        gateway
+    }
+
+    /// Takes one input; its effects wait in [`Gateway::poll_effect`].
+    pub fn handle(&mut self, input: Input<'_>, now: Now) {
+        if self.stopped {
+            return;
+        }
+        match input {
+            Input::PortOpened(port) => self.on_port_opened(port),
+            Input::PortBytes(port, bytes) => self.on_port_bytes(port, bytes, now),
+            Input::PortClosed(port) => drop(self.ports.remove(&port)),
+            Input::Committed(token) => self.on_committed(token, now.mono),
+            Input::Fetched(token, blocks) => self.on_fetched(token, blocks, now.mono),
+            Input::StoreFailed(error) => {
+                self.stopped = true;
+                self.effects.push_back(Effect::Stop(error));
+            }
+            Input::BrokerConnected { conn, window } => {
+                self.on_forward(|f| f.on_connected(conn, window));
+            }
+            Input::BrokerAcked(conn, send) => self.on_forward(|f| f.on_acked(conn, send, now.mono)),
+            Input::BrokerRefused(conn, send, why) => {
+                self.on_forward(|f| f.on_refused(conn, send, why, now.mono));
+            }
+            Input::BrokerDisconnected { conn, reason } => {
+                self.on_forward(|f| f.on_disconnected(conn, &reason));
+            }
+            Input::BrokerMessage { topic, payload } => {
+                self.on_forward(|f| f.on_message(topic, payload, now.mono));
+            }
+            Input::Query(id, query) => self.on_query(id, &query),
+            Input::Deadline => {}
+            Input::Drain => self.on_drain(now.mono),
+        }
+        self.on_deadlines(now.mono);
+        self.advance(now);
+    }
+
+    /// The next thing to do.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When [`Input::Deadline`] is wanted.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let sessions = self.ports.values().flatten();
+        sessions
+            .filter_map(Session::next_deadline)
+            .chain(self.commit.next_deadline())
+            .chain(self.forward.as_ref().and_then(Forward::next_deadline))
+            .min()
+    }
+
+    /// Whether the accounts have been rebuilt from the log.
+    #[must_use]
+    pub fn is_recovered(&self) -> bool {
+        self.stages.iter().all(Derive::is_recovered)
+    }
+
+    /// Whether everything taken from devices is durable, derived and, where a
+    /// broker is configured, acked by it.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.is_settled() && self.forward.as_ref().is_none_or(Forward::is_drained)
+    }
+
+    /// Whether everything taken from devices is durable and derived.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let mut stages = self.config.router.partitions().zip(&self.stages);
+        let caught_up = stages
+            .all(|(partition, stage)| stage.cursor() >= self.commit.head(readings_of(partition)));
+        caught_up && self.commit.is_idle()
+    }
+
+    /// Records that are durable, over all topics.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.commit.heads().map(|(_, head)| head.0).sum()
+    }
+
+    /// Partitions of every topic.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
+        self.config.router.partitions()
+    }
+
+    fn on_port_opened(&mut self, port: PortId) {
+        let session = self.is_recovered().then(Session::start);
+        self.ports.insert(port, session);
+    }
+
+    fn on_port_bytes(&mut self, port: PortId, bytes: &[u8], now: Now) {
+        if self.draining {
+            return;
+        }
+        let mut sink = Ingest {
+            router: &self.config.router,
+            commit: &mut self.commit,
+            now: now.mono,
+        };
+        if let Some(Some(session)) = self.ports.get_mut(&port) {
+            session.on_bytes(bytes, now, &mut self.ledger, &mut sink);
+        }
+    }
+
+    fn on_committed(&mut self, token: CommitToken, now: Mono) {
+        let Durable { heads, sources } = self.commit.committed(token);
+        for (source, next) in sources {
+            self.ledger.set_durable(source, next);
+        }
+        for session in self.ports.values_mut().flatten() {
+            session.on_durable(now, &self.ledger);
+        }
+        for (at, head) in heads {
+            self.on_forward(|forward| forward.on_durable(at, head));
+        }
+    }
+
+    fn on_fetched(&mut self, token: FetchToken, blocks: Vec<StoredBlock>, now: Mono) {
+        let Some(reader) = self.readers.remove(&token) else {
+            return;
+        };
+        match reader {
+            Reader::Derive(partition) => {
+                let head = self.commit.head(readings_of(partition));
+                let stage = &mut self.stages[usize::from(partition.0)];
+                stage.on_fetched(&blocks, (head, now), &mut self.ledger, &mut self.commit);
+            }
+            Reader::Forward => self.on_forward(|forward| forward.on_fetched(blocks)),
+            Reader::Query(id, from) => {
+                if let Some(job) = self.queries.get_mut(&id) {
+                    job.on_blocks(from, &blocks);
+                    self.step_query(id);
+                }
+            }
+        }
+    }
+
+    fn on_forward(&mut self, act: impl FnOnce(&mut Forward)) {
+        if let Some(forward) = self.forward.as_mut() {
+            act(forward);
+        }
+    }
+
+    fn on_drain(&mut self, now: Mono) {
+        self.draining = true;
+        let marks = self.forward.as_mut().map(Forward::take_marks);
+        for (key, value) in marks.into_iter().flatten() {
+            self.commit.meta(key, value, now);
+        }
+    }
+
+    fn on_query(&mut self, id: QueryId, query: &Query) {
+        let started = match query {
+            Query::Status => Err(Ok(status::snapshot(self))),
+            Query::Rolling { channel, .. }
+            | Query::Rollup { channel, .. }
+            | Query::Readings { channel, .. } => {
+                self.start_query(query, &channel.device).map_err(Err)
+            }
+        };
+        match started {
+            Ok(job) => {
+                self.queries.insert(id, job);
+                self.step_query(id);
+            }
+            Err(answer) => self.effects.push_back(Effect::Answer(id, answer)),
+        }
+    }
+
+    fn start_query(&self, query: &Query, device: &str) -> Result<Job, String> {
+        if self.queries.len() >= QUERIES_MAX {
+            return Err(format!(
+                "{QUERIES_MAX} queries are being answered: ask again in a moment"
+            ));
+        }
+        let names = &self.config.names;
+        let Some(uid) = names.find(device) else {
+            return Err(format!(
+                "no device is called \"{device}\": give a name from the config or 16 hex digits"
+            ));
+        };
+        let partition = self.config.router.partition(uid);
+        let stage = &self.stages[usize::from(partition.0)];
+        // What the index names has been read: no further than the stage has come.
+        Job::start(query, (uid, names), stage, (partition, stage.cursor()))
+    }
+
+    fn step_query(&mut self, id: QueryId) {
+        let Some(job) = self.queries.get(&id) else {
+            return;
+        };
+        let partition = job.partition;
+        match job.next_fetch(&self.stages[usize::from(partition.0)]) {
+            Some(from) => self.fetch(readings_of(partition), from, Reader::Query(id, from)),
+            None => {
+                if let Some(job) = self.queries.remove(&id) {
+                    let answer: Answer = Ok(job.finish());
+                    self.effects.push_back(Effect::Answer(id, answer));
+                }
+            }
+        }
+    }
+
+    fn fetch(&mut self, at: TopicPartition, from: Offset, reader: Reader) {
+        self.last_fetch += 1;
+        let token = FetchToken(self.last_fetch);
+        self.readers.insert(token, reader);
+        self.effects.push_back(Effect::Fetch {
+            token,
+            at,
+            from,
+            bytes_max: FETCH_BYTES_MAX,
+        });
+    }
+
+    fn on_deadlines(&mut self, now: Mono) {
+        for session in self.ports.values_mut().flatten() {
+            session.on_deadline(now, &self.ledger);
+        }
+        self.on_forward(|forward| forward.handle_deadline(now));
+    }
+
+    /// Lets every stage say what it wants next, in flow order.
+    fn advance(&mut self, now: Now) {
+        if self.is_recovered() {
+            for session in self.ports.values_mut().filter(|port| port.is_none()) {
+                *session = Some(Session::start());
+            }
+        }
+        for (port, session) in &mut self.ports {
+            let lines = session.iter_mut().flat_map(Session::take_output);
+            let writes = lines.map(|line| Effect::PortWrite(*port, line));
+            self.effects.extend(writes);
+        }
+        for partition in self.config.router.partitions() {
+            let head = self.commit.head(readings_of(partition));
+            let stage = &mut self.stages[usize::from(partition.0)];
+            if let Some((at, from)) = stage.next_fetch(head) {
+                self.fetch(at, from, Reader::Derive(partition));
+            }
+        }
+        self.advance_forward(now.mono);
+        if let Some((token, batch)) = self.commit.poll(now.mono) {
+            self.effects.push_back(Effect::Commit(token, batch));
+        }
+    }
+
+    fn advance_forward(&mut self, now: Mono) {
+        while let Some(action) = self.forward.as_mut().and_then(|f| f.poll(now)) {
+            match action {
+                ForwardAction::Fetch { at, from } => self.fetch(at, from, Reader::Forward),
+                ForwardAction::Publish {
+                    conn,
+                    send,
+                    topic,
+                    payload,
+                    user_properties,
+                } => self.effects.push_back(Effect::Publish {
+                    conn,
+                    send,
+                    topic,
+                    payload,
+                    user_properties,
+                }),
+                ForwardAction::Reset { conn, why } => {
+                    self.effects.push_back(Effect::BrokerReset(conn, why));
+                }
+                ForwardAction::SaveMarks(entries) => {
+                    for (key, value) in entries {
+                        self.commit.meta(key, value, now);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn readings_of(partition: PartitionId) -> TopicPartition {
+    TopicPartition {
+        topic: READINGS,
+        partition,
+    }
+}
+
+/// Durable heads from the last block of each partition.
+fn heads_of(
+    tails: &[StoredBlock],
+    effects: &mut VecDeque<Effect>,
+) -> BTreeMap<TopicPartition, Offset> {
+    let mut heads = BTreeMap::new();
+    for tail in tails {
+        match decode_head(tail.key, &tail.bytes) {
+            Ok(head) => drop(heads.insert(tail.key.at, head.end())),
+            Err(error) => {
+                // A block's worth of offsets is left out: none is ever given twice.
+                let skipped = tail.key.base.0 + crate::limits::BLOCK_RECORDS_MAX as u64;
+                heads.insert(tail.key.at, Offset(skipped));
+                let text = format!("{error}; the log goes on at offset {skipped}");
+                effects.push_back(Effect::Note(Note(text)));
+            }
+        }
+    }
+    heads
+}
+
+fn with_prefix(entries: &[(Vec<u8>, Vec<u8>)], prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let under = |entry: &&(Vec<u8>, Vec<u8>)| entry.0.starts_with(prefix);
+    entries.iter().filter(under).cloned().collect()
+}

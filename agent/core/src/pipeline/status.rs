@@ -1,0 +1,108 @@
+//! What the agent says of itself, as JSON: accounts per device, stages, newest
+//! readings. Reads everything, changes nothing.
+
+use serde_json::{Map, Value, json};
+
+use super::Gateway;
+use crate::ledger::Counts;
+use crate::live::{ChannelKey, Live};
+use crate::record::{GAPS, quality_name};
+use crate::time_text::time_value;
+
+/// The whole snapshot.
+#[must_use]
+pub(super) fn snapshot(gateway: &Gateway) -> Value {
+    let total = gateway.ledger.total();
+    json!({
+        "gateway": gateway.config.gateway.as_str(),
+        "log_id": gateway.opened.log_id.to_string(),
+        "epoch": gateway.opened.epoch.0,
+        "recovered": gateway.is_recovered(),
+        "drained": gateway.is_drained(),
+        "received": total.readings,
+        "stored": stored(gateway),
+        "duplicates": total.duplicates,
+        "gaps": gaps(&total),
+        "rows": gateway.stages.iter().map(|s| s.counters().rows).sum::<u64>(),
+        "blocks_bad": gateway.stages.iter().map(|s| s.counters().blocks_bad).sum::<u64>(),
+        "devices": devices(gateway),
+        "ports": ports(gateway),
+        "partitions": partitions(gateway),
+        "forward": gateway.forward.as_ref().map(|forward| forward.status()),
+    })
+}
+
+/// Readings that are durable: what was received less what waits for the disk.
+fn stored(gateway: &Gateway) -> u64 {
+    gateway.ledger.durable_readings()
+}
+
+fn gaps(counts: &Counts) -> Value {
+    let reasons = GAPS.iter().zip(counts.gaps);
+    let reasons: Map<String, Value> = reasons
+        .filter(|(_, count)| *count > 0)
+        .map(|((_, name), count)| ((*name).to_owned(), json!(count)))
+        .collect();
+    json!({ "total": counts.gap_total(), "by_reason": reasons })
+}
+
+fn devices(gateway: &Gateway) -> Value {
+    let names = &gateway.config.names;
+    let devices = gateway.ledger.devices().map(|(uid, counts)| {
+        let partition = gateway.config.router.partition(uid);
+        let stage = &gateway.stages[usize::from(partition.0)];
+        let channels = stage.live.iter().filter(|(key, _)| key.uid == uid);
+        json!({
+            "device": names.name(uid),
+            "uid": uid.to_string(),
+            "partition": partition.0,
+            "received": counts.readings,
+            "duplicates": counts.duplicates,
+            "gaps": gaps(&counts),
+            "channels": channels.map(channel).collect::<Value>(),
+        })
+    });
+    devices.collect()
+}
+
+fn channel((key, live): (&ChannelKey, &Live)) -> Value {
+    json!({
+        "channel": &*key.channel,
+        "unit": &*live.unit,
+        "time": time_value(live.time),
+        "value": live.value,
+        "quality": quality_name(live.quality),
+        "count": live.count,
+    })
+}
+
+fn ports(gateway: &Gateway) -> Value {
+    let ports = gateway.ports.iter().map(|(port, session)| {
+        let source = session.as_ref().and_then(|session| session.source());
+        let counters = session.as_ref().map(|session| session.counters());
+        let counters = counters.unwrap_or_default();
+        json!({
+            "port": port.0,
+            "device": source.map(|source| gateway.config.names.name(source.uid)),
+            "boot": source.map(|source| source.boot.0),
+            "frames_ok": counters.frames.ok,
+            "frames_bad": counters.frames.bad(),
+            "frames_ahead": counters.frames_ahead,
+            "frames_refused": counters.frames_refused,
+            "devices_refused": counters.devices_refused,
+        })
+    });
+    ports.collect()
+}
+
+fn partitions(gateway: &Gateway) -> Value {
+    let streams: std::collections::BTreeMap<_, _> = gateway.topics.streams().collect();
+    let heads = gateway.commit.heads().map(|(at, head)| {
+        json!({
+            "stream": streams.get(&at.topic),
+            "partition": at.partition.0,
+            "head": head.0,
+        })
+    });
+    heads.collect()
+}
