@@ -12,8 +12,6 @@ pub mod utc;
 
 pub mod record;
 
-pub mod time_text;
-
 pub mod ledger;
 
 pub mod link;

@@ -12,8 +12,8 @@ use super::json::{push_args, push_text};
 use super::names::{GatewayName, StreamName};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series};
 use crate::record::{gap_name, quality_name};
-use crate::time_text::{has_text, push_time};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
+use crate::utc;
 
 /// Identity of what is sent. Never less: a wiped disk, a restored backup or a
 /// lost tail would make new data look like old.
@@ -290,14 +290,10 @@ fn push_gap(out: &mut String, gap: &GapRecord) {
 }
 
 fn push_time_member(out: &mut String, time: EventTime) {
+    let mut text = Vec::new();
+    utc::write_json(time, &mut text);
     out.push_str(",\"time\":");
-    if has_text(time) {
-        out.push('"');
-        push_time(out, time);
-        out.push('"');
-    } else {
-        push_time(out, time);
-    }
+    out.push_str(std::str::from_utf8(&text).expect("digits and marks are ASCII"));
 }
 
 /// The decimal with exactly `scale` digits after the point, so that the scale

@@ -14,8 +14,8 @@ use super::json::{PayloadError, PayloadFault, Reader, need, set};
 use super::names::{GatewayName, StreamName};
 use crate::limits::{BLOCK_RECORDS_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
 use crate::record::{GAPS, QUALITIES};
-use crate::time_text::{TIME_TEXT_BYTES_MAX, parse_time};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
+use crate::utc;
 
 impl DataMessage {
     /// Reads a payload. Unknown keys are passed over: they come from a newer
@@ -271,8 +271,8 @@ impl RecordParts {
 
 fn read_time(reader: &mut Reader<'_>) -> Result<EventTime, PayloadError> {
     if reader.at_text() {
-        let text = reader.text(TIME_TEXT_BYTES_MAX)?;
-        return parse_time(&text).ok_or_else(|| reader.value_error("time"));
+        let text = reader.text(NAME_BYTES_MAX)?;
+        return utc::parse(&text).ok_or_else(|| reader.value_error("time"));
     }
     let micros = reader.number()?.parse();
     micros
