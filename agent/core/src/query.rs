@@ -18,8 +18,8 @@ use crate::log::decode::decode;
 use crate::log::key::StoredBlock;
 use crate::num::moments::Moments;
 use crate::record::quality_name;
-use crate::time_text::time_value;
 use crate::units::{EventTime, Offset, PartitionId, Span};
+use crate::utc::time_value;
 
 /// Names that operators gave to devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -44,6 +44,20 @@ pub fn write_json(time: EventTime, out: &mut Vec<u8>) {
     }
 }
 
+/// The same as a value of JSON.
+#[must_use]
+pub fn time_value(time: EventTime) -> serde_json::Value {
+    let mut text = Vec::new();
+    write_json(time, &mut text);
+    match std::str::from_utf8(&text)
+        .ok()
+        .and_then(|text| text.strip_prefix('"'))
+    {
+        Some(text) => text.trim_end_matches('"').into(),
+        None => time.0.into(),
+    }
+}
+
 fn digits(to: &mut [u8], mut n: i64) {
     for at in to.iter_mut().rev() {
         *at = b'0' + u8::try_from(n % 10).expect("one digit");

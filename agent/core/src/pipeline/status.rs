@@ -7,7 +7,7 @@ use super::Gateway;
 use crate::ledger::Counts;
 use crate::live::{ChannelKey, Live};
 use crate::record::{GAPS, quality_name};
-use crate::time_text::time_value;
+use crate::utc::time_value;
 
 /// The whole snapshot.
 #[must_use]
