@@ -1,0 +1,101 @@
+//! kill -9 of the receiver while a gateway sends through Mosquitto: what Mosquitto
+//! had not been told is on disk comes again, and nothing counts twice.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use forebay_tests::mosquitto::Mosquitto;
+
+use super::gateway::{Gateway, messages};
+use super::process::{check_exactly_once, exported, spawn};
+
+const DIR_VAR: &str = "FOREBAY_TEST_UPSTREAM_DIR";
+const PORT_VAR: &str = "FOREBAY_TEST_UPSTREAM_PORT";
+const OFFSETS: u64 = 4000;
+const KILLS: usize = 8;
+
+/// The child: runs only when the parent set the variables.
+#[test]
+fn child_receives_until_it_is_killed() {
+    let Some(dir) = std::env::var_os(DIR_VAR) else {
+        return;
+    };
+    let port = std::env::var(PORT_VAR).unwrap().parse().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let process = spawn(Path::new(&dir), port);
+        let mut last = 0;
+        loop {
+            process.wait_until(|now| now.readings > last).await;
+            last = process.snapshot().readings;
+            println!("applied {last}");
+        }
+    });
+}
+
+fn start_child(dir: &Path, port: u16) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "kill::child_receives_until_it_is_killed",
+            "--nocapture",
+        ])
+        .env(DIR_VAR, dir)
+        .env(PORT_VAR, port.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Lets a child apply until it says so many readings, kills it, and gives the last
+/// number that it said.
+fn run_and_kill(dir: &Path, port: u16, readings: u64) -> u64 {
+    let mut child = start_child(dir, port);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut last = 0;
+    for line in lines {
+        // The test harness prints the name of the test without a line end.
+        if let Some((_, count)) = line.unwrap().split_once("applied ") {
+            let before = std::mem::replace(&mut last, count.parse().unwrap());
+            if before < readings && last >= readings {
+                child.kill().unwrap();
+            }
+        }
+    }
+    child.wait().unwrap();
+    assert!(last >= readings, "the child ended by itself at {last}");
+    last
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_doubled_by_kills() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Mosquitto::start_with("max_queued_messages 0");
+    let port = broker.port();
+    // The session must exist before the gateway sends: Mosquitto keeps nothing for
+    // those that it does not know.
+    let first = spawn(dir.path(), port);
+    first.wait_until(|now| now.connected).await;
+    first.stop().await;
+
+    let mut gateway = Gateway::start(port);
+    let messages = messages(OFFSETS, 5, 2);
+    let mut before = 0;
+    for (round, part) in (0..).zip(messages.chunks(messages.len() / KILLS)) {
+        let data = dir.path().to_owned();
+        // Somewhere in this part, which has far more than these.
+        let readings = before + 1 + round * 37 % 400;
+        let killed = tokio::task::spawn_blocking(move || run_and_kill(&data, port, readings));
+        gateway.send(part, |_| {}).await;
+        before = killed.await.unwrap();
+    }
+    let process = spawn(dir.path(), port);
+    gateway
+        .listen_until(|gateway| gateway.is_acked(2, OFFSETS))
+        .await;
+    gateway.stop().await;
+    process.stop().await;
+    check_exactly_once(&exported(dir.path()), OFFSETS, 2);
+}

@@ -1,0 +1,250 @@
+//! The receiver in this process: cut connections, restarts, a broker without
+//! memory, a sink that fails.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_node::config::{BrokerConfig, SinkKind, UpstreamConfig};
+use forebay_node::local;
+use forebay_node::mqtt::broker::EmbeddedBroker;
+use forebay_node::ports::Say;
+use forebay_node::upstream::{EmbeddedSink, RowFilter, UpstreamProcess, UpstreamSnapshot};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::gateway::{Gateway, expected, messages};
+
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+pub(super) fn config(dir: &Path, port: u16) -> UpstreamConfig {
+    UpstreamConfig {
+        data_dir: dir.to_owned(),
+        broker: BrokerConfig {
+            address: format!("127.0.0.1:{port}"),
+            client_id: "upstream-1".to_owned(),
+            username: None,
+            password_file: None,
+        },
+        sink: SinkKind::Embedded,
+        socket: dir.join("upstream.sock"),
+    }
+}
+
+pub(super) fn spawn(dir: &Path, port: u16) -> UpstreamProcess {
+    let say: Say = Arc::new(|text: &str| eprintln!("{text}"));
+    UpstreamProcess::spawn(&config(dir, port), &say).unwrap()
+}
+
+async fn wait(process: &UpstreamProcess, wanted: impl FnMut(&UpstreamSnapshot) -> bool) {
+    let waited = timeout(WAIT_MAX, process.wait_until(wanted)).await;
+    assert!(waited.is_ok(), "last: {:?}", process.snapshot());
+}
+
+/// All rows of a sink that is closed, each a JSON object.
+pub(super) fn exported(dir: &Path) -> Vec<Value> {
+    let (sink, _) = EmbeddedSink::open_existing(dir).unwrap();
+    let mut out = Vec::new();
+    sink.export(&RowFilter::default(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let rows = text.lines().map(serde_json::from_str);
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+/// The rows are each offset of each partition and each reading's ordinal, once.
+pub(super) fn check_exactly_once(rows: &[Value], offsets: u64, partitions: u64) {
+    let want = expected(offsets, partitions);
+    let mut places = BTreeSet::new();
+    let mut ordinals = BTreeSet::new();
+    let mut gap_readings = 0;
+    for row in rows {
+        let number = |value: &Value| value.as_u64().unwrap();
+        let place = (number(&row["partition"]), number(&row["offset"]));
+        assert!(places.insert(place), "{place:?} was applied twice");
+        let record = &row["record"];
+        match record.get("gap") {
+            Some(_) => gap_readings += number(&record["count"]),
+            None => {
+                let ordinal = number(&record["ordinal"]);
+                assert!(ordinals.insert(ordinal), "ordinal {ordinal} twice");
+                assert_eq!(record["channel"], "temperature");
+            }
+        }
+    }
+    assert_eq!(places.len() as u64, offsets * partitions);
+    assert_eq!(ordinals.len() as u64, want.readings);
+    assert_eq!(gap_readings, want.gap_readings);
+}
+
+/// Connections are cut, the receiver is stopped and started, and everything is
+/// sent twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_reading_is_applied_once_whatever_is_cut() {
+    const OFFSETS: u64 = 3000;
+    let dir = tempfile::tempdir().unwrap();
+    let broker = EmbeddedBroker::start().unwrap();
+    let mut process = spawn(dir.path(), broker.port());
+    wait(&process, |now| now.connected).await;
+    let mut gateway = Gateway::start(broker.port());
+    let messages = messages(OFFSETS, 10, 2);
+    for part in messages.chunks(150) {
+        gateway
+            .send(part, |floor| {
+                if floor == 70 {
+                    broker.disconnect_clients();
+                }
+            })
+            .await;
+        let last = process.stop().await;
+        assert_eq!(last.sink_said, None);
+        process = spawn(dir.path(), broker.port());
+        // What comes now was acked to the gateway: the broker keeps it for us.
+        gateway.send(&part[100..], |_| {}).await;
+    }
+    let want = expected(OFFSETS, 2);
+    wait(&process, |now| now.readings == want.readings).await;
+    gateway.send(&messages, |_| {}).await;
+    wait(&process, |now| now.duplicates >= 2 * OFFSETS).await;
+    gateway
+        .listen_until(|gateway| gateway.is_acked(2, OFFSETS))
+        .await;
+    gateway.stop().await;
+    let last = process.stop().await;
+    broker.stop().await;
+    let counted = (last.readings, last.gap_records, last.gap_readings);
+    assert_eq!(
+        counted,
+        (want.readings, want.gap_records, want.gap_readings)
+    );
+    assert_eq!(
+        (last.rejected, last.beyond, last.gateways, last.partitions),
+        (0, 0, 1, 2)
+    );
+    check_exactly_once(&exported(dir.path()), OFFSETS, 2);
+}
+
+/// A broker that has lost everything: the session changes, the gateway hears it,
+/// and what it sends again is applied once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_without_memory_makes_a_new_session() {
+    const OFFSETS: u64 = 400;
+    let dir = tempfile::tempdir().unwrap();
+    let broker = EmbeddedBroker::start().unwrap();
+    let port = broker.port();
+    let process = spawn(dir.path(), port);
+    wait(&process, |now| now.connected).await;
+    let mut gateway = Gateway::start(port);
+    let messages = messages(OFFSETS, 10, 1);
+    gateway.send(&messages[..20], |_| {}).await;
+    gateway
+        .listen_until(|gateway| gateway.is_acked(1, 200))
+        .await;
+    gateway
+        .listen_until(|gateway| gateway.sessions.len() == 1)
+        .await;
+
+    // A lost connection alone is no new session.
+    broker.disconnect_clients();
+    gateway.send(&messages[..21], |_| {}).await;
+    gateway
+        .listen_until(|gateway| gateway.is_acked(1, 210))
+        .await;
+    assert_eq!(gateway.sessions.len(), 1);
+
+    broker.stop().await;
+    let broker = EmbeddedBroker::start_on(port).unwrap();
+    gateway.ack = None;
+    gateway
+        .listen_until(|gateway| gateway.sessions.len() == 2)
+        .await;
+    // Marks stand in the new broker too, without a new message.
+    gateway
+        .listen_until(|gateway| gateway.is_acked(1, 210))
+        .await;
+    let ack = gateway.ack.clone().unwrap();
+    assert_eq!(Some(&ack.session), gateway.sessions.last());
+    gateway.send(&messages, |_| {}).await;
+    gateway
+        .listen_until(|gateway| gateway.is_acked(1, OFFSETS))
+        .await;
+    gateway.stop().await;
+    process.stop().await;
+    broker.stop().await;
+    check_exactly_once(&exported(dir.path()), OFFSETS, 1);
+}
+
+/// A sink that cannot be written: nothing is acked, and when it can again, nothing
+/// is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sink_that_fails_is_opened_again() {
+    const OFFSETS: u64 = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let broker = EmbeddedBroker::start().unwrap();
+    let process = spawn(dir.path(), broker.port());
+    wait(&process, |now| now.connected).await;
+    let mut gateway = Gateway::start(broker.port());
+    let messages = messages(OFFSETS, 10, 1);
+    gateway.send(&messages[..10], |_| {}).await;
+    wait(&process, |now| now.readings == 98).await;
+    let spilled = dir.path().join("sink/blobs/1");
+    std::fs::write(&spilled, b"").unwrap();
+    gateway.send(&messages[10..], |_| {}).await;
+    wait(&process, |now| now.sink_said.is_some()).await;
+    std::fs::remove_file(&spilled).unwrap();
+    let want = expected(OFFSETS, 1);
+    wait(&process, |now| now.readings == want.readings).await;
+    wait(&process, |now| now.sink_said.is_none() && now.connected).await;
+    gateway.stop().await;
+    process.stop().await;
+    broker.stop().await;
+    check_exactly_once(&exported(dir.path()), OFFSETS, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_is_answered_rejects_are_kept_and_a_second_opening_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = EmbeddedBroker::start().unwrap();
+    let process = spawn(dir.path(), broker.port());
+    wait(&process, |now| now.connected).await;
+    let mut gateway = Gateway::start(broker.port());
+    let (topic, payload) = messages(10, 10, 1).remove(0);
+    let rubbish = (topic.clone(), b"rubbish".to_vec());
+    gateway.send(&[rubbish, (topic, payload)], |_| {}).await;
+    wait(&process, |now| now.readings == 9).await;
+
+    let socket = dir.path().join("upstream.sock");
+    let asked = socket.clone();
+    let ask = move |request: Value| local::ask(&asked, &request);
+    let (status, refused) =
+        tokio::task::spawn_blocking(move || (ask(json!({ "status": {} })), ask(json!({ "x": 1 }))))
+            .await
+            .unwrap();
+    let status = status.unwrap();
+    assert_eq!(
+        (&status["readings"], &status["rejected"]),
+        (&json!(9), &json!(1))
+    );
+    assert!(refused.unwrap_err().contains("status"));
+
+    let say: Say = Arc::new(|_: &str| {});
+    let second = UpstreamProcess::spawn(&config(dir.path(), broker.port()), &say).unwrap_err();
+    assert!(second.contains(&std::process::id().to_string()), "{second}");
+    let export = EmbeddedSink::open_existing(dir.path())
+        .unwrap_err()
+        .to_string();
+    assert!(export.contains(&std::process::id().to_string()), "{export}");
+
+    gateway.stop().await;
+    process.stop().await;
+    broker.stop().await;
+    assert!(!socket.exists());
+    let (sink, applier) = EmbeddedSink::open_existing(dir.path()).unwrap();
+    let mut rejected = Vec::new();
+    sink.export_rejected(&mut rejected).unwrap();
+    let rejected: Value = serde_json::from_slice(&rejected).unwrap();
+    assert_eq!(rejected["payload"], "rubbish");
+    assert_eq!(applier.counters().rejected, 1);
+    let missing = EmbeddedSink::open_existing(&dir.path().join("other")).unwrap_err();
+    assert!(missing.to_string().contains("data_dir"), "{missing}");
+}
