@@ -2,7 +2,7 @@
 //! that the time index names and folds them into an answer. Figures are exact and
 //! the same ones that the engine computes over the same readings.
 //!
-//! Bound: [`QUERIES_MAX`] jobs, [`QUERY_LINES_MAX`] lines each. Knows no socket.
+//! Bound: [`QUERIES_MAX`](crate::limits::QUERIES_MAX) jobs, [`QUERY_LINES_MAX`] lines each. Knows no socket.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

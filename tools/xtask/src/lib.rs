@@ -38,7 +38,7 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   cargo xtask test                 everything that CI runs: set-up, lints, all tests
-  cargo xtask lint                 fmt, clippy and tidy only
+  cargo xtask lint                 tidy, fmt, clippy, documentation only
   cargo xtask tidy --list          the rules that tidy holds, one a line
   cargo xtask firmware size        flash and RAM of each board against its budget
   cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386";
@@ -49,7 +49,7 @@ enum Verb {
     Test,
     /// Installs what the tests need: rustup targets, QEMU, Mosquitto.
     Setup,
-    /// fmt --check, clippy -D warnings and tidy, for the workspace and the boards.
+    /// tidy, fmt --check, clippy -D warnings and the links of the documentation.
     Lint,
     /// The rules of the source tree that no compiler checks.
     Tidy {

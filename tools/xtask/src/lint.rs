@@ -1,5 +1,5 @@
-//! The checks that read sources only: fmt, clippy and tidy, for the main
-//! workspace and for the boards' own.
+//! The checks that read sources only: fmt, clippy, tidy and the links of the
+//! documentation, for the main workspace and for the boards' own.
 
 use std::path::PathBuf;
 
@@ -33,6 +33,21 @@ pub(crate) fn run(ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
             "warnings",
         ];
         run_command(cargo(ws.root(), &args))
+    })?;
+    report.step("documentation", || {
+        let args = [
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--document-private-items",
+        ];
+        let mut command = cargo(ws.root(), &args);
+        // A link from a public page to a private item is plain text there: no harm.
+        command.env(
+            "RUSTDOCFLAGS",
+            "-D warnings -A rustdoc::private_intra_doc_links",
+        );
+        run_command(command)
     })?;
     report.step("clippy firmware/boards", || clippy_boards(ws))
 }

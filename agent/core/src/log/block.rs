@@ -1,5 +1,5 @@
-//! A block: up to [`BLOCK_RECORDS_MAX`] consecutive records of one partition in
-//! at most [`BLOCK_BYTES_MAX`] bytes. What it holds always: offsets without a
+//! A block: up to [`BLOCK_RECORDS_MAX`](crate::limits::BLOCK_RECORDS_MAX) consecutive records of one partition in
+//! at most [`BLOCK_BYTES_MAX`](crate::limits::BLOCK_BYTES_MAX) bytes. What it holds always: offsets without a
 //! gap, one write epoch, and everything needed to read it (each block names its
 //! own series). Byte table: `agent/core/docs/format.md`.
 

@@ -33,7 +33,7 @@ pub struct UpstreamArgs {
 
 #[derive(Debug, Args)]
 struct ConfigFile {
-    /// Config file with an [upstream] section
+    /// Config file with an `[upstream]` section
     #[arg(long, value_name = "FILE", default_value = "forebay.toml")]
     config: PathBuf,
 }
