@@ -13,3 +13,5 @@ pub mod mqtt;
 pub mod upstream;
 
 pub mod try_run;
+
+pub mod cli;

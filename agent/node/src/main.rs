@@ -1,3 +1,7 @@
 //! The binary `forebay`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    forebay_node::cli::main()
+}

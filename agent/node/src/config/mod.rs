@@ -3,6 +3,7 @@
 //! but the one file; passwords stay in theirs.
 
 pub mod agent;
+pub mod check;
 pub mod duration;
 mod engine;
 pub mod error;

@@ -1,0 +1,73 @@
+//! The command line: one verb per command, each with an example in its help.
+//! Decides nothing; the verbs do.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::check::{self, CheckArgs};
+use crate::config::reference;
+use crate::try_run::{self, TryArgs};
+
+/// Keeps sensor readings, computes windows over them and sends them on
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Try(TryArgs),
+    /// Checks a config, or shows every key of one
+    #[command(subcommand)]
+    Config(ConfigVerb),
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigVerb {
+    Check(CheckArgs),
+    /// Prints a config with every key, its default and what it does
+    #[command(after_help = "Example:\n  forebay config reference > reference.toml")]
+    Reference,
+}
+
+/// Runs what the command line asks for.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::parse().verb {
+        Verb::Try(args) => try_run::run(&args),
+        Verb::Config(ConfigVerb::Check(args)) => check::run(&args),
+        Verb::Config(ConfigVerb::Reference) => {
+            let _ = io::stdout().write_all(reference().as_bytes());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Every command without subcommands.
+    fn leaves(command: clap::Command) -> Vec<clap::Command> {
+        let below: Vec<_> = command.get_subcommands().cloned().collect();
+        if below.is_empty() {
+            return vec![command];
+        }
+        below.into_iter().flat_map(leaves).collect()
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        Cli::command().debug_assert();
+        for mut command in leaves(Cli::command()) {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example"), "{}: {help}", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `forebay config check`: whether a config can be used, and what it says.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{Config, ConfigError};
+
+/// Says whether a config can be used, and what is wrong where if not
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Example:
+  forebay config check --config config/gateway.toml
+
+Exit code: 0 when it can be used, 2 when not.")]
+pub struct CheckArgs {
+    /// The config to check
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command on stdout and stderr.
+#[must_use]
+pub fn run(args: &CheckArgs) -> ExitCode {
+    let checked = Config::load(&args.config);
+    let text = match (&checked, args.json) {
+        (Ok(config), true) => good_json(config).to_string(),
+        (Err(error), true) => bad_json(error).to_string(),
+        (Ok(config), false) => good_text(config),
+        (Err(error), false) => {
+            let _ = writeln!(io::stderr(), "forebay: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let _ = writeln!(io::stdout(), "{text}");
+    ExitCode::from(if checked.is_ok() { 0 } else { 2 })
+}
+
+fn good_text(config: &Config) -> String {
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let forward = config.forward.as_ref().map_or_else(
+        || "nothing is forwarded".to_owned(),
+        |f| format!("forwarded to {}", f.broker.address),
+    );
+    format!(
+        "{}: good: gateway {}, {}, {}, {forward}",
+        config.file.display(),
+        config.agent.gateway.as_deref().unwrap_or("not named"),
+        count(config.device_ports.len(), "device port"),
+        count(config.engine.windows.len(), "window"),
+    )
+}
+
+fn good_json(config: &Config) -> Value {
+    let windows = config.engine.windows.iter();
+    json!({
+        "ok": true,
+        "file": config.file.display().to_string(),
+        "gateway": config.agent.gateway,
+        "data_dir": config.agent.data_dir.display().to_string(),
+        "device_ports": config.device_ports.len(),
+        "windows": windows.map(|w| w.name.as_str()).collect::<Vec<_>>(),
+        "forward": config.forward.as_ref().map(|f| f.broker.address.as_str()),
+        "upstream": config.upstream.as_ref().map(|u| u.broker.address.as_str()),
+    })
+}
+
+fn bad_json(error: &ConfigError) -> Value {
+    json!({
+        "ok": false,
+        "file": error.file.display().to_string(),
+        "line": error.line,
+        "key": error.place,
+        "error": error.what,
+    })
+}
