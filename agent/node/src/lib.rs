@@ -15,3 +15,4 @@ pub mod upstream;
 pub mod try_run;
 
 pub mod cli;
+pub mod sim;

@@ -1,0 +1,396 @@
+//! Simulated devices against a small gateway that knows just enough of the
+//! link: greets, takes what comes next, acks it at once. Waits are for bytes,
+//! with a deadline.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use forebay_firmware::wire::ids::{BootId, Ordinal};
+use forebay_firmware::wire::limits::{LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
+use forebay_firmware::wire::message::{Ack, HelloAck, Reading};
+use forebay_firmware::wire::{Data, Deframer, DeviceMessage, GatewayMessage};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::ports::{
+    Baud, MonoClock, PortConfig, PortEvent, PortEventKind, PortHandle, PortId, PortPlace, Ports,
+};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+const EVENTS_MAX: usize = 256;
+
+/// One device as the gateway knows it.
+struct Session {
+    handle: PortHandle,
+    deframer: Deframer,
+    uid: Option<DeviceUid>,
+    boot: BootId,
+    channels: BTreeMap<u8, String>,
+    readings: Vec<Reading>,
+    /// Ordinals that came before.
+    repeats: u64,
+}
+
+impl Session {
+    fn new(handle: PortHandle) -> Self {
+        Self {
+            handle,
+            deframer: Deframer::new(),
+            uid: None,
+            boot: BootId(0),
+            channels: BTreeMap::new(),
+            readings: Vec::new(),
+            repeats: 0,
+        }
+    }
+
+    fn next(&self) -> Ordinal {
+        Ordinal(self.readings.len() as u64)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let mut deframer = std::mem::take(&mut self.deframer);
+        deframer.receive_device(bytes, |message| {
+            if let Ok(message) = message {
+                self.on_message(message);
+            }
+        });
+        self.deframer = deframer;
+    }
+
+    fn on_message(&mut self, message: DeviceMessage<'_>) {
+        match message {
+            DeviceMessage::Hello(hello) => {
+                self.uid = Some(hello.uid);
+                self.boot = hello.boot;
+                self.send(GatewayMessage::HelloAck(HelloAck {
+                    boot: hello.boot,
+                    next: self.next(),
+                    window: WINDOW_FRAMES_MAX,
+                    reliable: true,
+                    log_level: 0,
+                }));
+            }
+            DeviceMessage::Channel(info) => {
+                self.channels
+                    .insert(info.channel.0, info.quantity.as_str().to_owned());
+            }
+            DeviceMessage::Data(data) => {
+                self.on_data(&data);
+                self.send(GatewayMessage::Ack(Ack {
+                    boot: self.boot,
+                    next: self.next(),
+                    credit: WINDOW_FRAMES_MAX,
+                }));
+            }
+            DeviceMessage::Gap(gap) => panic!("nothing was overwritten: {gap:?}"),
+            DeviceMessage::SyncReply(_) => {}
+        }
+    }
+
+    fn on_data(&mut self, data: &Data<'_>) {
+        let expected = self.next().0;
+        if data.first.0 > expected {
+            return;
+        }
+        for (ordinal, reading) in (data.first.0..).zip(data.records()) {
+            let reading = reading.unwrap();
+            if ordinal < expected {
+                self.repeats += 1;
+                assert_eq!(self.readings[ordinal as usize], reading, "a repeat differs");
+            } else {
+                self.readings.push(reading);
+            }
+        }
+    }
+
+    fn send(&self, message: GatewayMessage) {
+        let mut line = [0; LINE_BYTES_MAX];
+        let count = message.encode(&mut line).unwrap();
+        self.handle.write(line[..count].to_vec());
+    }
+}
+
+struct Gateway {
+    ports: Ports,
+    events: mpsc::Receiver<PortEvent>,
+    sessions: Vec<Session>,
+}
+
+impl Gateway {
+    fn new(places: Vec<PortPlace>) -> Self {
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let configs: Vec<PortConfig> = (0..)
+            .zip(places)
+            .map(|(n, place)| PortConfig {
+                id: PortId(n),
+                name: format!("p{n}"),
+                place,
+            })
+            .collect();
+        let ids: Vec<PortId> = configs.iter().map(|config| config.id).collect();
+        let ports = Ports::spawn(configs, sender, MonoClock::start(), Arc::new(|_| {}));
+        let sessions = ids
+            .iter()
+            .map(|id| Session::new(ports.handle(*id).unwrap()))
+            .collect();
+        Self {
+            ports,
+            events,
+            sessions,
+        }
+    }
+
+    /// Takes events until it holds, which may come true without an event.
+    async fn until(&mut self, what: &str, mut holds: impl FnMut(&[Session]) -> bool) {
+        let work = async {
+            while !holds(&self.sessions) {
+                tokio::select! {
+                    biased;
+                    event = self.events.recv() => take(&mut self.sessions, event.unwrap()),
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+        };
+        within(what, work).await;
+    }
+
+    async fn until_readings(&mut self, count: usize) {
+        self.until("readings", |all| {
+            all.iter().all(|one| one.readings.len() >= count)
+        })
+        .await;
+    }
+}
+
+fn take(sessions: &mut [Session], event: PortEvent) {
+    let session = &mut sessions[event.port.0 as usize];
+    match event.kind {
+        PortEventKind::Bytes { bytes, .. } => session.take(&bytes),
+        PortEventKind::Opened | PortEventKind::Closed { .. } => session.deframer.reset(),
+    }
+}
+
+async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("waited for: {what}"))
+}
+
+fn serial(path: &Path) -> PortPlace {
+    PortPlace::Serial {
+        path: path.to_path_buf(),
+        bauds: vec![Baud(115_200)],
+    }
+}
+
+fn made_up(devices: u32, hz: f64) -> SimConfig {
+    SimConfig {
+        devices,
+        host_sensors: false,
+        period: SamplePeriod::from_hz(hz).unwrap(),
+        seed: 42,
+        boot: Some(BootId(7)),
+        ..SimConfig::default()
+    }
+}
+
+/// Stops sampling, takes the rest, and checks that the sums close.
+async fn drain(devices: SimDevices, mut gateway: Gateway) -> (Vec<SimSnapshot>, Vec<Session>) {
+    devices.stop_sampling();
+    gateway
+        .until("all acked", |sessions| {
+            let all = devices.snapshot();
+            all.iter().zip(sessions).all(|(device, session)| {
+                device.waiting == 0 && device.produced == session.readings.len() as u64
+            })
+        })
+        .await;
+    let snapshots = devices.stop().unwrap();
+    for (device, session) in snapshots.iter().zip(&gateway.sessions) {
+        assert_eq!(session.uid, Some(device.uid));
+        assert_eq!(device.gaps, 0, "{device:?}");
+        assert_eq!(device.acked, device.produced, "{device:?}");
+        assert_eq!(session.readings.len() as u64, device.produced, "{device:?}");
+    }
+    gateway.ports.stop().await;
+    (snapshots, gateway.sessions)
+}
+
+/// Per channel the ticks go up, and the values are those of the seed.
+fn check_made_up(session: &Session, device: u32) {
+    let sources = synthetic::sources(dice::hash(42, u64::from(device)));
+    let mut last = BTreeMap::new();
+    for reading in &session.readings {
+        let before = last.insert(reading.channel, reading.tick);
+        assert!(
+            before.is_none_or(|before| before < reading.tick),
+            "{reading:?}"
+        );
+        let want = sources[usize::from(reading.channel.0)].read(reading.tick);
+        assert_eq!(source::Figure::Value(reading.value), want, "{reading:?}");
+    }
+    assert_eq!(last.len(), sources.len(), "every channel was heard");
+}
+
+#[tokio::test]
+async fn readings_arrive_in_order_each_once() {
+    let devices = SimDevices::spawn(made_up(3, 100.0)).unwrap();
+    let places = devices.paths().iter().map(|path| serial(path)).collect();
+    let mut gateway = Gateway::new(places);
+    gateway.until_readings(200).await;
+    let (_, sessions) = drain(devices, gateway).await;
+    for (number, session) in (0..).zip(&sessions) {
+        check_made_up(session, number);
+        let names: Vec<&str> = session.channels.values().map(String::as_str).collect();
+        assert_eq!(names, ["temperature", "humidity"]);
+    }
+}
+
+#[tokio::test]
+async fn a_bad_cable_loses_nothing() {
+    // At one byte in a hundred hardly a long frame comes through whole.
+    for (name, rate, count) in [("1 in 1000", 0.001, 200), ("1 in 100", 0.01, 20)] {
+        let faults = FaultRates::even(rate);
+        let config = SimConfig {
+            faults,
+            ..made_up(2, 20.0)
+        };
+        let devices = SimDevices::spawn(config).unwrap();
+        let places = devices.paths().iter().map(|path| serial(path)).collect();
+        let mut gateway = Gateway::new(places);
+        gateway.until_readings(count).await;
+        let (snapshots, sessions) = drain(devices, gateway).await;
+        for (number, session) in (0..).zip(&sessions) {
+            check_made_up(session, number);
+        }
+        let faults: u64 = snapshots.iter().map(|device| device.faults).sum();
+        assert!(faults > 0, "{name}: {snapshots:?}");
+    }
+}
+
+#[tokio::test]
+async fn this_computers_sensors_come_from_the_first_device_over_tcp() {
+    let lines = SimLines::Tcp {
+        listen: "127.0.0.1:0".parse().unwrap(),
+    };
+    let config = SimConfig {
+        host_sensors: true,
+        lines,
+        ..made_up(2, 50.0)
+    };
+    let devices = SimDevices::spawn(config).unwrap();
+    let places = devices.devices().iter().map(|info| match &info.place {
+        SimPlace::Tcp(address) => PortPlace::Tcp {
+            address: address.to_string(),
+        },
+        SimPlace::Pty { .. } | SimPlace::InProcess => panic!("{info:?}"),
+    });
+    let mut gateway = Gateway::new(places.collect());
+    gateway.until_readings(50).await;
+    let (_, sessions) = drain(devices, gateway).await;
+    let names: Vec<&str> = sessions[0].channels.values().map(String::as_str).collect();
+    assert_eq!(names[..2], ["load", "memory_used"]);
+    check_made_up(&sessions[1], 1);
+}
+
+#[tokio::test]
+async fn an_unplugged_gateway_finds_everything_that_it_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("device");
+    let lines = SimLines::Ptys {
+        link: Some(link.clone()),
+    };
+    let devices = SimDevices::spawn(SimConfig {
+        lines,
+        ..made_up(1, 100.0)
+    })
+    .unwrap();
+    assert_eq!(devices.paths(), std::slice::from_ref(&link));
+    let mut gateway = Gateway::new(vec![serial(&link)]);
+    gateway.until_readings(100).await;
+    gateway.ports.stop().await;
+    let held = devices.snapshot()[0].produced;
+    within("a backlog", async {
+        while devices.snapshot()[0].produced < held + 100 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut again = Gateway::new(vec![serial(&link)]);
+    let before = gateway.sessions.remove(0);
+    again.sessions[0].readings = before.readings;
+    let (_, sessions) = drain(devices, again).await;
+    check_made_up(&sessions[0], 0);
+    assert!(sessions[0].readings.len() as u64 >= held + 100);
+    assert!(
+        !link.exists() && std::fs::symlink_metadata(&link).is_err(),
+        "the link is removed"
+    );
+}
+
+#[test]
+fn in_process_lines_are_plain_streams() {
+    use std::io::Read;
+    let config = SimConfig {
+        lines: SimLines::InProcess,
+        ..made_up(2, 10.0)
+    };
+    let mut devices = SimDevices::spawn(config).unwrap();
+    let streams = devices.take_streams();
+    let mut uids = Vec::new();
+    for (uid, mut stream) in streams {
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut deframer = Deframer::new();
+        let mut heard = None;
+        while heard.is_none() {
+            let mut bytes = [0; 256];
+            let count = stream.read(&mut bytes).unwrap();
+            deframer.receive_device(&bytes[..count], |message| {
+                if let Ok(DeviceMessage::Hello(hello)) = message {
+                    heard = Some(hello.uid);
+                }
+            });
+        }
+        assert_eq!(heard, Some(uid));
+        uids.push(uid);
+    }
+    assert_eq!(uids.len(), 2);
+    assert!(uids[0] < uids[1]);
+}
+
+#[test]
+fn device_counts_around_the_limit() {
+    let rows = [
+        ("limit-1", 0, false),
+        ("limit", 1, true),
+        ("limit+1", limits::DEVICES_MAX + 1, false),
+    ];
+    for (name, devices, want) in rows {
+        let config = SimConfig {
+            lines: SimLines::InProcess,
+            ..made_up(devices, 1.0)
+        };
+        assert_eq!(SimDevices::spawn(config).is_ok(), want, "{name}");
+    }
+}
+
+#[test]
+fn a_link_never_replaces_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("precious");
+    std::fs::write(&link, "data").unwrap();
+    let lines = SimLines::Ptys {
+        link: Some(link.clone()),
+    };
+    let error = SimDevices::spawn(SimConfig {
+        lines,
+        ..made_up(1, 1.0)
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("precious"), "{error}");
+    assert_eq!(std::fs::read_to_string(&link).unwrap(), "data");
+}
