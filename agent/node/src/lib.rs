@@ -4,6 +4,8 @@ pub mod config;
 
 pub mod ports;
 
+pub mod sim;
+
 pub mod local;
 
 pub mod store;
@@ -15,4 +17,3 @@ pub mod upstream;
 pub mod try_run;
 
 pub mod cli;
-pub mod sim;
