@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// `cargo` as the one that runs us, in `dir`, without a terminal to ask.
@@ -44,6 +44,34 @@ pub(crate) fn capture(program: &str, args: &[&str]) -> Option<String> {
         .status
         .success()
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Where cargo puts what it builds for the workspace in `dir`, whatever the
+/// environment and the user's own config say.
+///
+/// # Errors
+/// When cargo cannot read the workspace.
+pub(crate) fn target_dir(dir: &Path) -> Result<PathBuf, String> {
+    let mut command = cargo(dir, &["metadata", "--no-deps", "--format-version", "1"]);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("`cargo metadata` did not start: {error}"))?;
+    target_dir_in(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| {
+        format!(
+            "`cargo metadata` names no target folder of {}",
+            dir.display()
+        )
+    })
+}
+
+/// The one field, so that no JSON parser is needed. A quote in the path would end
+/// it early; the image is then not found, and named.
+fn target_dir_in(metadata: &str) -> Option<PathBuf> {
+    let (_, rest) = metadata.split_once("\"target_directory\":\"")?;
+    let (path, _) = rest.split_once('"')?;
+    Some(PathBuf::from(path))
 }
 
 /// Tests counted over any number of `cargo test` runs.
@@ -115,6 +143,13 @@ fn describe(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_target_folder_is_one_field_of_the_metadata() {
+        let text = r#"{"packages":[],"target_directory":"/a b/target","version":1}"#;
+        assert_eq!(target_dir_in(text), Some(PathBuf::from("/a b/target")));
+        assert_eq!(target_dir_in("{}"), None);
+    }
 
     #[test]
     fn only_result_lines_count() {

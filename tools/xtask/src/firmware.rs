@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Subcommand as Subcommands;
 
 use crate::boards::{self, Board};
-use crate::cargo::{cargo, run as run_command};
+use crate::cargo::{cargo, run as run_command, target_dir};
 use crate::elf::{Footprint, footprint};
 use crate::report::{Failed, Report};
 use crate::setup;
@@ -73,18 +73,20 @@ pub(crate) fn board_args<'a>(verb: &'a str, board: &'a Board) -> [&'a str; 6] {
 }
 
 /// The release image of a board. All boards share one target folder.
-fn image_path(ws: &Workspace, board: &Board) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| ws.boards().join("target"), PathBuf::from)
+///
+/// # Errors
+/// When cargo cannot read the boards' workspace.
+pub(crate) fn image_path(ws: &Workspace, board: &Board) -> Result<PathBuf, String> {
+    Ok(target_dir(&ws.boards())?
         .join(&board.target)
         .join("release")
-        .join(&board.name)
+        .join(&board.name))
 }
 
 fn size(ws: &Workspace, boards: &[Board]) -> Result<(), String> {
     let mut over = Vec::new();
     for board in boards {
-        let image = image_path(ws, board);
+        let image = image_path(ws, board)?;
         let bytes = std::fs::read(&image).map_err(|e| format!("{}: {e}", image.display()))?;
         let found = footprint(&bytes).map_err(|e| format!("{}: {e}", image.display()))?;
         println!("    {}", line(found, board));
@@ -118,13 +120,21 @@ fn line(found: Footprint, board: &Board) -> String {
     )
 }
 
+/// The board that tests and `firmware qemu` run.
+///
+/// # Errors
+/// When budgets.toml does not name it.
+pub(crate) fn qemu_board(boards: &[Board]) -> Result<&Board, String> {
+    boards
+        .iter()
+        .find(|board| board.name == QEMU_BOARD)
+        .ok_or_else(|| format!("budgets.toml does not name {QEMU_BOARD}"))
+}
+
 fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result<(), String> {
     let qemu =
         setup::find("qemu-system-arm").ok_or("no qemu-system-arm: run `cargo xtask setup`")?;
-    let board = boards
-        .iter()
-        .find(|board| board.name == QEMU_BOARD)
-        .ok_or("budgets.toml does not name the QEMU board")?;
+    let board = qemu_board(boards)?;
     let mut command = std::process::Command::new(qemu);
     command.args(["-machine", QEMU_MACHINE, "-nographic", "-monitor", "none"]);
     command.args(["-device", "tmp105,id=temp,bus=i2c,address=0x48"]);
@@ -137,7 +147,7 @@ fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result
     if let Some(qmp) = qmp {
         command.args(["-qmp", &format!("tcp:127.0.0.1:{qmp},server=on,wait=off")]);
     }
-    command.arg("-kernel").arg(image_path(ws, board));
+    command.arg("-kernel").arg(image_path(ws, board)?);
     println!("    UART on tcp:127.0.0.1:{port}; Ctrl-C ends the board");
     run_command(command)
 }

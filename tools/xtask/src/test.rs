@@ -4,10 +4,12 @@
 //! for the whole workspace at once, and the one release build is the binary
 //! that a user gets, which the real-part tests start.
 
-use crate::cargo::{Counts, cargo, run as run_command, run_tests};
+use std::path::PathBuf;
+
+use crate::cargo::{Counts, cargo, run as run_command, run_tests, target_dir};
 use crate::report::{Failed, Report};
 use crate::workspace::Workspace;
-use crate::{firmware, lint, setup};
+use crate::{boards, firmware, lint, setup};
 
 /// # Errors
 /// The first step that fails; the counts so far are printed all the same.
@@ -37,16 +39,26 @@ fn steps(ws: &Workspace, report: &mut Report, counts: &mut Counts) -> Result<(),
         let args = ["test", "-p", lint::BOARD_HOST_PACKAGE];
         run_tests(cargo(&ws.boards(), &args), counts)
     })?;
+    // What is built already is named to the tests, which else build it themselves.
+    let (binary, image) = report.step("build: where it is", || built_parts(ws))?;
     for (name, args) in TESTS {
         report.step(name, || {
             let mut command = cargo(ws.root(), &["test", "--workspace", "--no-fail-fast"]);
             command
                 .args(args)
-                .env("FOREBAY_BIN", ws.target_dir().join("release/forebay"));
+                .env("FOREBAY_BIN", &binary)
+                .env("FOREBAY_QEMU_ELF", &image);
             run_tests(command, counts)
         })?;
     }
     Ok(())
+}
+
+fn built_parts(ws: &Workspace) -> Result<(PathBuf, PathBuf), String> {
+    let binary = target_dir(ws.root())?.join("release/forebay");
+    let boards = boards::read(ws)?;
+    let image = firmware::image_path(ws, firmware::qemu_board(&boards)?)?;
+    Ok((binary, image))
 }
 
 /// `--workspace` stays in each, so that all share one build.

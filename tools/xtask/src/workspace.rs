@@ -43,9 +43,4 @@ impl Workspace {
         names.sort();
         names
     }
-
-    /// Where cargo puts what it builds for the main workspace.
-    pub(crate) fn target_dir(&self) -> PathBuf {
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from)
-    }
 }
