@@ -1,1 +1,645 @@
+//! The engine against a slow obvious model, step by step, and its rules by name.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::config::{
+    Aggregate, Bounds, Emit, EngineConfig, IdleAfter, KeySpec, TimeRules, WindowKind, WindowSpec,
+};
+use super::*;
+
+const AGGREGATES: [Aggregate; 6] = [
+    Aggregate::Count,
+    Aggregate::Sum,
+    Aggregate::Min,
+    Aggregate::Max,
+    Aggregate::First,
+    Aggregate::Last,
+];
+
+fn tumbling(size: i64, offset: i64) -> WindowKind {
+    WindowKind::Tumbling {
+        size: Span(size),
+        offset: Span(offset),
+    }
+}
+
+fn sliding(size: i64, bounds: Bounds) -> WindowKind {
+    WindowKind::Sliding {
+        size: Span(size),
+        bounds,
+    }
+}
+
+fn window(name: &str, kind: WindowKind) -> WindowSpec {
+    WindowSpec {
+        name: name.into(),
+        kind,
+        channels: None,
+        devices: None,
+        key: KeySpec::DeviceChannel,
+        aggregates: AGGREGATES.to_vec(),
+        emit: Emit::OnClose,
+        finalize: false,
+    }
+}
+
+fn config(out_of_order: i64, lateness: i64, windows: Vec<WindowSpec>) -> EngineConfig {
+    EngineConfig {
+        time: TimeRules {
+            out_of_order: Span(out_of_order),
+            allowed_lateness: Span(lateness),
+            idle_after: IdleAfter::After(Span(60)),
+            future_guard: Span(5),
+        },
+        windows,
+    }
+}
+
+/// device, channel, time, value
+type Given = (&'static str, &'static str, i64, Option<i32>);
+
+fn give(engine: &mut Engine, readings: &[Given], out: &mut Vec<OutRow>) {
+    for (device, channel, time, value) in readings {
+        let series = engine.series(device, channel).expect("a short name");
+        engine.on_reading(series, EventTime(*time), value.map(f64::from), out);
+    }
+}
+
+fn lines(rows: &[OutRow]) -> Vec<String> {
+    let line = |row: &OutRow| {
+        let mut text = Vec::new();
+        row.write_json(&mut text);
+        String::from_utf8(text).expect("JSON is UTF-8")
+    };
+    rows.iter().map(line).collect()
+}
+
+fn run(config: &EngineConfig, readings: &[Given]) -> (Vec<String>, Engine) {
+    let mut engine = Engine::new(config);
+    let mut out = Vec::new();
+    give(&mut engine, readings, &mut out);
+    engine.finish(&mut out);
+    (lines(&out), engine)
+}
+
+/// What the rules say, by looking at everything again at every step.
+struct Model<'a> {
+    config: &'a EngineConfig,
+    /// Per device: largest time seen.
+    newest: BTreeMap<&'static str, i64>,
+    /// Per operator: accepted readings in order of arrival.
+    held: Vec<Vec<Given>>,
+    /// Per operator: lines that are out, by (end, start, device, channel) with revisions.
+    told: Vec<BTreeMap<Key, u32>>,
+    /// Per operator: rolling lines to come.
+    pending: Vec<Vec<(i64, &'static str, &'static str)>>,
+    out: Vec<String>,
+}
+
+type Key = (i64, i64, &'static str, &'static str);
+
+impl<'a> Model<'a> {
+    fn new(config: &'a EngineConfig) -> Self {
+        let n = config.windows.len();
+        Self {
+            config,
+            newest: BTreeMap::new(),
+            held: vec![Vec::new(); n],
+            told: vec![BTreeMap::new(); n],
+            pending: vec![Vec::new(); n],
+            out: Vec::new(),
+        }
+    }
+
+    fn watermark(&self, device: &str) -> i64 {
+        let newest = self.newest.get(device).copied().unwrap_or(i64::MIN);
+        newest.saturating_sub(self.config.time.out_of_order.0)
+    }
+
+    fn reading(&mut self, given: Given) {
+        let (device, channel, time, _) = given;
+        let before = self.watermark(device);
+        let newest = self.newest.entry(device).or_insert(time);
+        *newest = time.max(*newest);
+        let after = self.watermark(device);
+        let mut refused = 0;
+        for (at, spec) in self.config.windows.iter().enumerate() {
+            match spec.kind {
+                WindowKind::Tumbling { size, offset } => {
+                    let start = time - (time - offset.0).rem_euclid(size.0);
+                    let end = start + size.0;
+                    if end + self.config.time.allowed_lateness.0 <= before {
+                        refused += 1;
+                    } else {
+                        self.held[at].push(given);
+                        if end <= before {
+                            self.tell(at, (end, start, device, channel), before);
+                        }
+                    }
+                }
+                WindowKind::Sliding { size, bounds } => {
+                    // Some line at before or later would reach back to it.
+                    if !reaches(time, before.max(time), size, bounds) {
+                        refused += 1;
+                    } else {
+                        self.held[at].push(given);
+                        if time >= before {
+                            self.pending[at].push((time, device, channel));
+                        }
+                    }
+                }
+            }
+            self.advance(at, Some(device), after);
+        }
+        if refused > 0 && refused == self.config.windows.len() {
+            self.out.push(format!("late {device} {channel} {time}"));
+        }
+    }
+
+    fn advance(&mut self, at: usize, device: Option<&str>, watermark: i64) {
+        let mine = |d: &str| device.is_none_or(|one| one == d);
+        match self.config.windows[at].kind {
+            WindowKind::Tumbling { size, offset } => {
+                let mut due: Vec<Key> = Vec::new();
+                for (d, channel, time, _) in &self.held[at] {
+                    let start = time - (time - offset.0).rem_euclid(size.0);
+                    let key = (start + size.0, start, *d, *channel);
+                    if mine(d) && key.0 <= watermark && !self.told[at].contains_key(&key) {
+                        due.push(key);
+                    }
+                }
+                due.sort_unstable();
+                due.dedup();
+                due.into_iter()
+                    .for_each(|key| self.tell(at, key, watermark));
+            }
+            WindowKind::Sliding { size, bounds } => {
+                let due = |p: &(i64, &str, &str)| mine(p.1) && p.0 < watermark;
+                let mut now: Vec<_> = self.pending[at].iter().copied().filter(due).collect();
+                self.pending[at].retain(|p| !due(p));
+                now.sort_unstable();
+                for (time, device, channel) in now {
+                    let inside = |g: &&Given| {
+                        g.0 == device
+                            && g.1 == channel
+                            && g.2 <= time
+                            && reaches(g.2, time, size, bounds)
+                    };
+                    let figures = figures(self.held[at].iter().filter(inside));
+                    self.out
+                        .push(format!("{at} {device} {channel} {time} {figures}"));
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, at: usize, key: Key, watermark: i64) {
+        let WindowKind::Tumbling { size, offset } = self.config.windows[at].kind else {
+            return;
+        };
+        let (end, start, device, channel) = key;
+        let inside = |g: &&Given| {
+            g.0 == device && g.1 == channel && g.2 - (g.2 - offset.0).rem_euclid(size.0) == start
+        };
+        let figures = figures(self.held[at].iter().filter(inside));
+        let revision = self.told[at]
+            .entry(key)
+            .and_modify(|r| *r += 1)
+            .or_insert(0);
+        let is_final = end.saturating_add(self.config.time.allowed_lateness.0) <= watermark;
+        self.out.push(format!(
+            "{at} {device} {channel} {start} {end} {revision} {is_final} {figures}"
+        ));
+    }
+
+    fn finish(&mut self) {
+        for at in 0..self.held.len() {
+            self.advance(at, None, i64::MAX);
+        }
+    }
+}
+
+fn reaches(time: i64, at: i64, size: Span, bounds: Bounds) -> bool {
+    match bounds {
+        Bounds::HalfOpen => time > at - size.0,
+        Bounds::Closed => time >= at - size.0,
+    }
+}
+
+fn figures<'a>(readings: impl Iterator<Item = &'a Given>) -> String {
+    let mut with: Vec<(i64, f64)> = readings
+        .filter_map(|g| Some((g.2, f64::from(g.3?))))
+        .collect();
+    with.sort_by_key(|(time, _)| *time);
+    let values = || with.iter().map(|(_, x)| *x);
+    let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:?}"));
+    let sum = (!with.is_empty()).then(|| values().sum());
+    format!(
+        "{} {} {} {} {} {}",
+        with.len(),
+        number(sum),
+        number(values().min_by(f64::total_cmp)),
+        number(values().max_by(f64::total_cmp)),
+        number(values().next()),
+        number(values().next_back()),
+    )
+}
+
+/// A row in the model's words.
+fn in_words(row: &OutRow) -> String {
+    use super::row::{Body, Cell, StreamId};
+    let head = row.head();
+    let channel = head.channel.as_deref().unwrap_or_default();
+    let cell = |cell: Cell| match cell {
+        Cell::Null => "null".to_owned(),
+        Cell::Count(n) => n.to_string(),
+        Cell::Number(x) => format!("{x:?}"),
+    };
+    let cells: Vec<String> = row.cells().map(|(_, c)| cell(c)).collect();
+    let cells = cells.join(" ");
+    let StreamId::Window(at) = row.stream() else {
+        return format!("late {} {channel} {}", head.device, row.time().0);
+    };
+    match &row.body {
+        Body::Window(w) => format!(
+            "{at} {} {channel} {} {} {} {} {cells}",
+            head.device, w.start.0, w.end.0, w.revision, w.is_final
+        ),
+        Body::Rolling { time, .. } => format!("{at} {} {channel} {} {cells}", head.device, time.0),
+        Body::Aside { .. } => String::new(),
+    }
+}
+
+fn reading() -> impl Strategy<Value = Given> {
+    (
+        prop_oneof![Just("a"), Just("b")],
+        prop_oneof![Just("x"), Just("y")],
+        -60_i64..60,
+        prop_oneof![4 => (-9_i32..9).prop_map(Some), 1 => Just(None)],
+    )
+}
+
+fn kind() -> impl Strategy<Value = WindowKind> {
+    prop_oneof![
+        (1_i64..20, -5_i64..5).prop_map(|(size, offset)| tumbling(size, offset)),
+        (
+            1_i64..20,
+            prop_oneof![Just(Bounds::HalfOpen), Just(Bounds::Closed)]
+        )
+            .prop_map(|(size, bounds)| sliding(size, bounds)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_line_is_what_the_model_says(
+        readings in prop::collection::vec(reading(), 0..80),
+        kinds in prop::collection::vec(kind(), 1..4),
+        out_of_order in 0_i64..30,
+        lateness in prop_oneof![Just(0_i64), 0_i64..40],
+    ) {
+        let windows = kinds.into_iter().map(|kind| window("w", kind)).collect();
+        let config = config(out_of_order, lateness, windows);
+        let (mut engine, mut model) = (Engine::new(&config), Model::new(&config));
+        let mut out = Vec::new();
+        for given in &readings {
+            give(&mut engine, &[*given], &mut out);
+            model.reading(*given);
+        }
+        engine.finish(&mut out);
+        model.finish();
+        let got: Vec<String> = out.iter().map(in_words).collect();
+        prop_assert_eq!(&got, &model.out);
+        prop_assert!(engine.counters().closes());
+        prop_assert_eq!(engine.counters().readings, readings.len() as u64);
+        prop_assert_eq!(engine.state_rows(), 0);
+    }
+
+    #[test]
+    fn the_order_of_arrival_inside_the_bound_does_not_matter(
+        times in prop::collection::btree_set(-1000_i64..1000, 0..60),
+        delays in prop::collection::vec(0_i64..=25, 60),
+        kinds in prop::collection::vec(kind(), 1..4),
+    ) {
+        let windows = kinds.into_iter().map(|kind| window("w", kind)).collect();
+        let config = config(25, 0, windows);
+        let in_order: Vec<Given> = times.iter().map(|t| ("a", "x", *t, Some((*t % 7) as i32))).collect();
+        let mut arrivals: Vec<(i64, Given)> = in_order.iter().zip(&delays).map(|(g, d)| (g.2 + d, *g)).collect();
+        arrivals.sort_by_key(|(at, _)| *at);
+        let mixed: Vec<Given> = arrivals.into_iter().map(|(_, g)| g).collect();
+        let sorted = |readings: &[Given]| {
+            let (mut lines, engine) = run(&config, readings);
+            lines.sort();
+            (lines, engine.counters())
+        };
+        prop_assert_eq!(sorted(&in_order), sorted(&mixed));
+    }
+}
+
+#[test]
+fn batches_change_no_byte() {
+    let config = config(
+        5,
+        10,
+        vec![
+            window("t", tumbling(10, 0)),
+            window("s", sliding(7, Bounds::HalfOpen)),
+        ],
+    );
+    let given: Vec<Given> = (0..500)
+        .map(|n| ("a", "x", n - (n * 7) % 13, Some(n as i32 % 50)))
+        .collect();
+    let (want, _) = run(&config, &given);
+    for batch in [1, 3, 32, 1000] {
+        let mut engine = Engine::new(&config);
+        let series = engine.series("a", "x").expect("a short name");
+        let mut out = Vec::new();
+        let readings: Vec<EngineReading> = given
+            .iter()
+            .map(|g| EngineReading {
+                series,
+                id: None,
+                time: EventTime(g.2),
+                value: g.3.map(f64::from),
+            })
+            .collect();
+        readings
+            .chunks(batch)
+            .for_each(|chunk| engine.on_batch(chunk, &mut out));
+        engine.finish(&mut out);
+        assert_eq!(lines(&out), want, "batches of {batch}");
+    }
+}
+
+#[test]
+fn a_line_has_its_keys_in_order() {
+    let mut spec = window("temp_1m", tumbling(60_000_000, 0));
+    spec.aggregates = vec![Aggregate::Mean, Aggregate::Count, Aggregate::Percentile(5)];
+    let rolling = window("roll", sliding(60_000_000, Bounds::HalfOpen));
+    let (lines, _) = run(
+        &config(0, 0, vec![spec, rolling]),
+        &[("d\"1", "temp", 1_500_000, Some(2))],
+    );
+    assert_eq!(
+        lines,
+        [
+            r#"{"stream":"temp_1m","device":"d\"1","channel":"temp","start":"1970-01-01T00:00:00Z","end":"1970-01-01T00:01:00Z","revision":0,"final":true,"mean":2.0,"count":1,"p05":2.0}"#,
+            r#"{"stream":"roll","device":"d\"1","channel":"temp","time":"1970-01-01T00:00:01.500000Z","count":1,"sum":2.0,"min":2.0,"max":2.0,"first":2.0,"last":2.0}"#,
+        ]
+    );
+}
+
+#[test]
+fn a_device_does_not_make_another_late() {
+    let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
+    let given = [
+        ("a", "x", 1000, Some(1)),
+        ("b", "x", 1, Some(1)),
+        ("b", "x", 20, Some(2)),
+    ];
+    let (_, engine) = run(&config, &given);
+    assert_eq!(engine.counters().late_all, 0);
+}
+
+#[test]
+fn a_key_of_the_device_takes_all_its_channels() {
+    let mut spec = window("w", tumbling(10, 0));
+    spec.key = KeySpec::Device;
+    spec.aggregates = vec![Aggregate::Count];
+    let given = [
+        ("a", "y", 1, Some(1)),
+        ("a", "x", 2, Some(1)),
+        ("b", "x", 3, Some(1)),
+    ];
+    let (lines, _) = run(&config(0, 0, vec![spec]), &given);
+    let ends = |line: &str, count: u8| {
+        line.ends_with(&format!("\"count\":{count}}}")) && !line.contains("channel")
+    };
+    assert!(
+        ends(&lines[0], 2) && ends(&lines[1], 1) && lines.len() == 2,
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn duplicates_are_counted_and_change_nothing() {
+    let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
+    let mut engine = Engine::new(&config);
+    let series = engine.series("a", "x").expect("a short name");
+    let mut out = Vec::new();
+    for (time, seq) in [(1, 0), (2, 1), (3, 1), (2, 0)] {
+        let id = Some(ReadingId { boot: 7, seq });
+        engine.on(
+            EngineReading {
+                series,
+                id,
+                time: EventTime(time),
+                value: Some(1.0),
+            },
+            &mut out,
+        );
+    }
+    let counters = engine.counters();
+    assert_eq!((counters.accepted, counters.duplicate), (2, 2));
+    assert_eq!(engine.watermark("a"), Some(EventTime(2)));
+}
+
+#[test]
+fn the_future_guard_is_exact_and_spoils_nobody() {
+    let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
+    let mut engine = Engine::new(&config);
+    let mut out = Vec::new();
+    engine.on_clock(EventTime(100), &mut out);
+    engine.on_clock(EventTime(50), &mut out);
+    give(
+        &mut engine,
+        &[
+            ("a", "x", 105, Some(1)),
+            ("a", "x", 106, Some(2)),
+            ("b", "x", 106, None),
+        ],
+        &mut out,
+    );
+    let counters = engine.counters();
+    assert_eq!((counters.accepted, counters.future), (1, 2));
+    assert_eq!(
+        (engine.watermark("a"), engine.watermark("b")),
+        (Some(EventTime(105)), None)
+    );
+    assert!(lines(&out)[0].starts_with(r#"{"stream":"quarantine","device":"a""#));
+}
+
+#[test]
+fn times_at_the_limits_are_calculated_or_set_aside() {
+    let kinds = vec![
+        window(
+            "t",
+            tumbling(
+                crate::limits::WINDOW_SPAN_MAX,
+                -crate::limits::WINDOW_SPAN_MAX,
+            ),
+        ),
+        window("s", sliding(crate::limits::WINDOW_SPAN_MAX, Bounds::Closed)),
+    ];
+    let config = config(i64::MAX, i64::MAX, kinds);
+    for (name, time, taken) in [
+        ("limit - 1", EVENT_TIME_MAX - 1, true),
+        ("limit", EVENT_TIME_MAX, true),
+        ("limit + 1", EVENT_TIME_MAX + 1, false),
+        ("the last", i64::MAX, false),
+        ("the first", i64::MIN, false),
+        ("- limit", -EVENT_TIME_MAX, true),
+    ] {
+        let (lines, engine) = run(&config, &[("a", "x", time, Some(1))]);
+        assert_eq!(engine.counters().accepted == 1, taken, "{name}");
+        assert_eq!(lines.len(), if taken { 2 } else { 1 }, "{name}: {lines:?}");
+    }
+}
+
+#[test]
+fn every_update_final_only_and_finalize() {
+    let given = [
+        ("a", "x", 1, Some(1)),
+        ("a", "x", 12, Some(2)),
+        ("a", "x", 2, Some(3)),
+        ("a", "x", 30, Some(4)),
+    ];
+    for (name, emit, finalize, want) in [
+        // start, revision, final, count
+        (
+            "on close",
+            Emit::OnClose,
+            false,
+            "0 0 false 1|0 1 false 2|10 0 true 1|30 0 true 1",
+        ),
+        (
+            "finalize",
+            Emit::OnClose,
+            true,
+            "0 0 false 1|0 1 false 2|0 2 true 2|10 0 true 1|30 0 true 1",
+        ),
+        (
+            "every update",
+            Emit::EveryUpdate,
+            false,
+            "0 0 false 1|10 0 false 1|0 1 false 2|30 0 false 1",
+        ),
+        (
+            "final only",
+            Emit::FinalOnly,
+            false,
+            "0 0 true 2|10 0 true 1|30 0 true 1",
+        ),
+    ] {
+        let mut spec = window("w", tumbling(10, 0));
+        (spec.emit, spec.finalize, spec.aggregates) = (emit, finalize, vec![Aggregate::Count]);
+        let config = config(0, 10, vec![spec]);
+        let mut engine = Engine::new(&config);
+        let mut out = Vec::new();
+        give(&mut engine, &given, &mut out);
+        engine.finish(&mut out);
+        let words: Vec<String> = out.iter().map(in_words).collect();
+        let short: Vec<String> = words
+            .iter()
+            .map(|w| {
+                let parts: Vec<&str> = w.split(' ').collect();
+                format!("{} {} {} {}", parts[3], parts[5], parts[6], parts[7])
+            })
+            .collect();
+        assert_eq!(short.join("|"), want, "{name}");
+        assert_eq!(engine.state_rows(), 0, "{name}");
+    }
+}
+
+#[test]
+fn rolling_lines_at_every_update_do_not_wait() {
+    let mut spec = window("w", sliding(10, Bounds::HalfOpen));
+    (spec.emit, spec.aggregates) = (Emit::EveryUpdate, vec![Aggregate::Count, Aggregate::Max]);
+    let config = config(100, 0, vec![spec]);
+    let given = [
+        ("a", "x", 1, Some(1)),
+        ("a", "x", 9, Some(5)),
+        ("a", "x", 4, Some(3)),
+        ("a", "x", 12, Some(2)),
+        ("a", "x", 2, Some(7)),
+    ];
+    let mut engine = Engine::new(&config);
+    let mut out = Vec::new();
+    give(&mut engine, &given, &mut out);
+    let words: Vec<String> = out.iter().map(in_words).collect();
+    assert_eq!(
+        words,
+        [
+            "0 a x 1 1 1.0",
+            "0 a x 9 2 5.0",
+            "0 a x 4 2 3.0",
+            "0 a x 12 3 5.0",
+            "0 a x 2 2 7.0"
+        ]
+    );
+}
+
+#[test]
+fn live_answers_say_whether_they_are_preliminary() {
+    let config = config(
+        5,
+        0,
+        vec![
+            window("roll", sliding(10, Bounds::HalfOpen)),
+            window("t", tumbling(10, 0)),
+        ],
+    );
+    let mut engine = Engine::new(&config);
+    let mut out = Vec::new();
+    give(
+        &mut engine,
+        &[
+            ("a", "x", 1, Some(2)),
+            ("a", "x", 4, Some(4)),
+            ("a", "x", 17, Some(6)),
+        ],
+        &mut out,
+    );
+    let series = engine.find_series("a", "x").expect("it was seen");
+    for pick in [RollingPick::Name("roll"), RollingPick::Size(Span(10))] {
+        let answer = engine.rolling(pick, series).expect("readings");
+        let want = RollingAnswer {
+            time: EventTime(17),
+            count: 1,
+            mean: Some(6.0),
+            min: Some(6.0),
+            max: Some(6.0),
+            preliminary: true,
+        };
+        assert_eq!(answer, want);
+    }
+    assert_eq!(engine.rolling(RollingPick::Name("t"), series), None);
+    let rollup = engine.rollup("t", series).expect("a tumbling window");
+    let window = |row: Option<OutRow>| row.and_then(|r| r.window()).map(|(s, _)| s.0);
+    assert_eq!(
+        (window(rollup.open), window(rollup.last)),
+        (Some(10), Some(0))
+    );
+    engine.on_watermark(Some("a"), EventTime(18), &mut out);
+    let answer = engine
+        .rolling(RollingPick::Name("roll"), series)
+        .expect("readings");
+    assert!(!answer.preliminary);
+}
+
+#[test]
+fn names_and_numbers_of_series_are_bounded() {
+    let mut engine = Engine::new(&config(0, 0, Vec::new()));
+    for (name, len, fits) in [
+        ("empty", 0, false),
+        ("limit - 1", SERIES_NAME_BYTES_MAX - 1, true),
+        ("limit", SERIES_NAME_BYTES_MAX, true),
+        ("limit + 1", SERIES_NAME_BYTES_MAX + 1, false),
+    ] {
+        let text = "n".repeat(len);
+        assert_eq!(engine.series(&text, "x").is_ok(), fits, "{name}");
+        assert_eq!(engine.series("d", &text).is_ok(), fits, "{name}");
+    }
+}
