@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::check::{self, CheckArgs};
 use crate::config::reference;
+use crate::sim::{self, SimArgs};
 use crate::try_run::{self, TryArgs};
 
 /// Keeps sensor readings, computes windows over them and sends them on
@@ -24,6 +25,14 @@ enum Verb {
     /// Checks a config, or shows every key of one
     #[command(subcommand)]
     Config(ConfigVerb),
+    /// Works with devices
+    #[command(subcommand)]
+    Device(DeviceVerb),
+}
+
+#[derive(Debug, Subcommand)]
+enum DeviceVerb {
+    Sim(SimArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -44,6 +53,7 @@ pub fn main() -> ExitCode {
             let _ = io::stdout().write_all(reference().as_bytes());
             ExitCode::SUCCESS
         }
+        Verb::Device(DeviceVerb::Sim(args)) => sim::run(&args),
     }
 }
 

@@ -115,8 +115,9 @@ impl SimArgs {
 }
 
 /// Runs until the time is up, or until SIGINT or SIGTERM.
-pub fn run(args: SimArgs) -> ExitCode {
-    match simulate(&args) {
+#[must_use]
+pub fn run(args: &SimArgs) -> ExitCode {
+    match simulate(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("forebay device sim: {error}");
