@@ -52,6 +52,8 @@ pub(crate) struct Backlog<const N: usize> {
     cursor_index: usize,
     /// Ordinal after the last that was ever sent.
     sent_end: u64,
+    /// The last item sent was a span from the front.
+    after_front_gap: bool,
     acked: u64,
     waiting: u64,
     gaps: [u64; GapReason::ALL.len()],
@@ -67,6 +69,7 @@ impl<const N: usize> Backlog<N> {
             cursor: 0,
             cursor_index: 0,
             sent_end: 0,
+            after_front_gap: false,
             acked: 0,
             waiting: 0,
             gaps: [0; GapReason::ALL.len()],
@@ -153,12 +156,16 @@ impl<const N: usize> Backlog<N> {
     }
 
     fn push_slot(&mut self, slot: Slot) {
-        let Some(evicted) = self.ring.push(slot) else {
-            return;
-        };
-        let sent = self.base + self.front_count() < self.sent_end;
+        let sent = self.ring_start() < self.sent_end;
+        if let Some(evicted) = self.ring.push(slot) {
+            self.evicted(evicted, sent);
+        }
+    }
+
+    /// The oldest element left the ring unacked; `sent`: it had been sent before.
+    fn evicted(&mut self, slot: Slot, sent: bool) {
         self.cursor_index = self.cursor_index.saturating_sub(1);
-        let gap = match evicted {
+        let gap = match slot {
             Slot::Reading(reading) => {
                 self.waiting -= 1;
                 self.gaps[GapReason::RingFull as usize] += 1;
@@ -256,6 +263,7 @@ impl<const N: usize> Backlog<N> {
 
     /// Moves the cursor behind the item there; it counts as sent.
     pub(crate) fn advance(&mut self) {
+        self.after_front_gap = self.cursor < self.ring_start();
         self.step();
         self.sent_end = self.sent_end.max(self.cursor);
     }
@@ -285,8 +293,26 @@ impl<const N: usize> Backlog<N> {
         self.cursor_index = 0;
     }
 
-    fn front_count(&self) -> u64 {
-        self.front.iter().map(|gap| gap.count).sum()
+    /// Ordinal of the oldest element in the ring.
+    fn ring_start(&self) -> u64 {
+        self.base + self.front.iter().map(|gap| gap.count).sum::<u64>()
+    }
+
+    /// To be called before a gap is sent. With more produced than the line carries,
+    /// the next readings are overwritten while their gap is being sent, and nothing
+    /// but gaps would ever be sent. So a second gap in a row takes an eighth of the
+    /// ring along: those readings would be lost in any case.
+    pub(crate) fn shed_when_overrun(&mut self) {
+        let overrun = self.after_front_gap && self.cursor < self.ring_start();
+        if !overrun || self.ring.len() < N {
+            return;
+        }
+        for _ in 0..N.div_ceil(8) {
+            let sent = self.ring_start() < self.sent_end;
+            if let Some(slot) = self.ring.pop_front() {
+                self.evicted(slot, sent);
+            }
+        }
     }
 
     /// Channels of the readings between the first not acked and the cursor.

@@ -347,6 +347,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
     }
 
     fn write_gap(&mut self, line: &mut LineBuffer) -> usize {
+        self.backlog.shed_when_overrun();
         let first = self.backlog.cursor();
         let Some(Item::Gap {
             reason,

@@ -15,6 +15,9 @@ pub const RESEND_MAX_US: u64 = 2_000_000;
 /// Resend time before the first round trip was measured: at 9,600 baud a full
 /// window alone takes 2 s, and a shorter time would only fill the line, us.
 pub const RESEND_UNMEASURED_US: u64 = 1_000_000;
+/// After going back, repeated Acks count as losses again this long after all was
+/// acked, or one round trip if that is longer, us.
+pub const REPEATS_MIN_US: u64 = 20_000;
 /// Without any Ack for this long, the session starts again with a Hello, us.
 pub const SILENCE_MAX_US: u64 = 3_000_000;
 /// Clock probes that wait for their answer; more are dropped and counted.

@@ -17,7 +17,9 @@ use heapless::Deque;
 
 use crate::backlog::{Backlog, Item};
 use crate::flight::Flight;
-use crate::limits::{FRAME_TARGET, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, SILENCE_MAX_US};
+use crate::limits::{
+    FRAME_TARGET, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SILENCE_MAX_US,
+};
 use crate::stats::LinkStats;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +55,13 @@ pub(crate) struct Session {
     flight: Flight,
     /// Last Ack, or when we began to wait for one.
     heard: Tick,
-    /// A repeated Ack of this ordinal was already answered.
-    answered_repeat: Option<Ordinal>,
+    /// What was on the way when we last went back ends here. Until it is acked, a
+    /// repeated Ack tells nothing new.
+    recover: Ordinal,
+    /// And not until this tick either: the gateway answers each frame that it had
+    /// already with the same Ack, and taking those for new losses would send
+    /// everything twice for ever.
+    quiet_until: Tick,
     /// Channels to announce before any Data, as a bit set.
     to_announce: u32,
     /// Channels of which Data was acked in this session.
@@ -77,7 +84,8 @@ impl Session {
             log_level: 0,
             flight: Flight::new(),
             heard: Tick(0),
-            answered_repeat: None,
+            recover: Ordinal(0),
+            quiet_until: Tick(0),
             to_announce: 0,
             confirmed: 0,
             probes: Deque::new(),
@@ -157,7 +165,7 @@ impl Session {
         self.flight.clear();
         self.flight.reset_backoff();
         self.heard = now;
-        self.answered_repeat = None;
+        self.recover = Ordinal(0);
         self.to_announce = u32::MAX.checked_shr(32 - channels as u32).unwrap_or(0);
         self.confirmed = 0;
         self.stats.sessions += 1;
@@ -185,25 +193,28 @@ impl Session {
         self.heard = now;
         if ack.next > backlog.base() {
             self.progress(ack.next, backlog, now);
-        } else if ack.next == backlog.base()
-            && !self.flight.is_empty()
-            && self.answered_repeat != Some(ack.next)
-        {
-            // Once for each ordinal: a full window behind a lost frame brings many.
-            self.answered_repeat = Some(ack.next);
+        } else if ack.next == backlog.base() && self.repeat_means_loss(ack.next, now) {
             self.go_back(backlog);
         }
     }
 
+    fn repeat_means_loss(&self, next: Ordinal, now: Tick) -> bool {
+        !self.flight.is_empty() && next >= self.recover && now >= self.quiet_until
+    }
+
     fn progress<const N: usize>(&mut self, next: Ordinal, backlog: &mut Backlog<N>, now: Tick) {
+        let recovering = backlog.base() < self.recover;
         self.confirmed |= backlog.release(next);
         self.flight.acked(next, now);
-        self.answered_repeat = None;
+        if recovering && next >= self.recover {
+            self.quiet_until = Tick(now.0 + self.flight.round_trip_us().max(REPEATS_MIN_US));
+        }
     }
 
     /// Everything on the way counts as lost; channels of which no Data was acked
     /// may be unknown to the gateway, and are announced again before their Data.
     fn go_back<const N: usize>(&mut self, backlog: &mut Backlog<N>) {
+        self.recover = backlog.sent_end();
         self.to_announce |= backlog.channels_on_the_way() & !self.confirmed;
         self.flight.clear();
         backlog.rewind();

@@ -9,7 +9,8 @@ mod rig;
 use forebay_firmware::wire::ids::{BootId, ChannelNo, Ordinal, Tick};
 use forebay_firmware::wire::message::{Ack, GapReason, HelloAck, Quality};
 use forebay_firmware::wire::{DeviceMessage, GatewayMessage};
-use rig::{CONFIG, Gateway, Rig, SECOND_US, channels};
+use rig::gateway::Gateway;
+use rig::{CONFIG, Rig, SECOND_US, channels};
 
 #[test]
 fn first_words() {
@@ -126,10 +127,21 @@ fn a_repeated_ack_resends_at_once_but_once() {
     rig.ack(0, 8);
     assert!(rig.poll_messages().is_empty(), "an old one");
     rig.ack(32, 8);
+    assert!(rig.poll_messages().is_empty(), "of a frame sent twice");
+    rig.ack(48, 8);
+    rig.sample(16);
+    assert_eq!(rig.poll_messages(), ["Data 48..64"]);
+    rig.ack(48, 8);
+    assert!(
+        rig.poll_messages().is_empty(),
+        "a last answer to a frame sent twice"
+    );
+    rig.advance_to(rig.now.0 + 20_000);
+    rig.ack(48, 8);
     assert_eq!(
         rig.poll_messages(),
-        ["Data 32..48"],
-        "a new loss; the channels are known by now"
+        ["Data 48..64"],
+        "a new loss; the channels are known"
     );
 }
 
@@ -573,7 +585,8 @@ fn the_largest_device_has_32_channels() {
             .on_sample(ChannelNo((step % 32) as u8), now, Ok(1))
             .unwrap();
         let bytes = device.poll_tx(now, &mut line);
-        for reply in gateway.take(&line[..bytes]) {
+        let replies = gateway.take(&line[..bytes]);
+        for reply in replies.into_iter().chain(gateway.commit()) {
             device.on_rx(&reply, now);
         }
     }

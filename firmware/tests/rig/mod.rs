@@ -1,14 +1,14 @@
-//! A device, a clock that stands still until moved, and a small obvious gateway.
+//! A device and a clock that stands still until moved; beside it a small obvious
+//! [`gateway`] and a [`world`] with a line between the two that takes time and fails.
 
 #![allow(dead_code, unreachable_pub)] // each test file uses a part
 
-use std::collections::BTreeMap;
+pub mod gateway;
+pub mod world;
 
 use forebay_firmware::wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_firmware::wire::limits::LINE_BYTES_MAX;
-use forebay_firmware::wire::message::{
-    Ack, GapReason, HelloAck, Quality, Reading, ResetCause, SyncReq,
-};
+use forebay_firmware::wire::message::{Ack, HelloAck, Quality, ResetCause, SyncReq};
 use forebay_firmware::wire::{Deframer, DeviceMessage, GatewayMessage};
 use forebay_firmware::{ChannelSpec, Device, DeviceConfig};
 
@@ -175,99 +175,5 @@ impl<const N: usize> Rig<N> {
             self.advance_to(self.deadline());
             self.poll_messages();
         }
-    }
-}
-
-/// What a gateway does, without clocks or disks: takes ordinals in order, acks them
-/// at once, repeats itself when one is missing, drops Data with unknown channels.
-#[derive(Default)]
-pub struct Gateway {
-    deframer: Deframer,
-    boot: Option<BootId>,
-    pub known: u32,
-    next: BTreeMap<BootId, u64>,
-    pub readings: BTreeMap<(BootId, u64), Reading>,
-    pub gaps: BTreeMap<(BootId, u64), GapReason>,
-    pub data_frames: u64,
-}
-
-impl Gateway {
-    /// Takes bytes from the line; the lines to answer with.
-    pub fn take(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        let mut deframer = std::mem::take(&mut self.deframer);
-        let mut replies = Vec::new();
-        deframer.receive_device(bytes, |message| {
-            if let Ok(message) = message {
-                replies.extend(self.answer(message).map(line_of));
-            }
-        });
-        self.deframer = deframer;
-        replies
-    }
-
-    fn answer(&mut self, message: DeviceMessage<'_>) -> Option<GatewayMessage> {
-        match message {
-            DeviceMessage::Hello(hello) => {
-                self.boot = Some(hello.boot);
-                self.known = 0;
-                let next = Ordinal(*self.next.entry(hello.boot).or_insert(0));
-                let ack = HelloAck {
-                    boot: hello.boot,
-                    next,
-                    window: 8,
-                    reliable: true,
-                    log_level: 0,
-                };
-                Some(GatewayMessage::HelloAck(ack))
-            }
-            DeviceMessage::Channel(info) => {
-                self.known |= 1 << info.channel.0;
-                None
-            }
-            DeviceMessage::Data(data) => {
-                let boot = self.boot.filter(|boot| boot.0 as u8 == data.boot_low)?;
-                self.data_frames += 1;
-                let readings: Vec<_> = data.records().map(Result::unwrap).collect();
-                let known = readings
-                    .iter()
-                    .all(|reading| self.known & 1 << reading.channel.0 != 0);
-                let next = *self.next.get(&boot)?;
-                if known && data.first.0 <= next && next < data.end().0 {
-                    for (ordinal, reading) in (data.first.0..)
-                        .zip(readings)
-                        .skip((next - data.first.0) as usize)
-                    {
-                        self.readings.insert((boot, ordinal), reading);
-                    }
-                    self.next.insert(boot, data.end().0);
-                }
-                self.ack(boot)
-            }
-            DeviceMessage::Gap(gap) => {
-                let boot = self.boot.filter(|boot| *boot == gap.boot)?;
-                let (next, end) = (*self.next.get(&boot)?, gap.first.0 + gap.count);
-                if gap.first.0 <= next && next < end {
-                    for ordinal in next..end {
-                        self.gaps.insert((boot, ordinal), gap.reason);
-                    }
-                    self.next.insert(boot, end);
-                }
-                self.ack(boot)
-            }
-            DeviceMessage::SyncReply(_) => None,
-        }
-    }
-
-    fn ack(&self, boot: BootId) -> Option<GatewayMessage> {
-        let next = Ordinal(*self.next.get(&boot)?);
-        Some(GatewayMessage::Ack(Ack {
-            boot,
-            next,
-            credit: 8,
-        }))
-    }
-
-    pub fn next(&self, boot: BootId) -> u64 {
-        self.next.get(&boot).copied().unwrap_or(0)
     }
 }
