@@ -7,7 +7,8 @@ use core::arch::naked_asm;
 use core::panic::PanicInfo;
 
 use defmt_semihosting as _;
-use semihosting::sys::arm_compat::{ExitReason, sys_exit_extended};
+
+use crate::host;
 
 const EXIT_PANIC: usize = 1;
 
@@ -29,7 +30,7 @@ fn defmt_panic() -> ! {
 }
 
 fn stop() -> ! {
-    sys_exit_extended(ExitReason::ADP_Stopped_ApplicationExit, EXIT_PANIC);
+    host::exit(EXIT_PANIC);
     // Still here: there is no debugger.
     crate::boot::request_reset()
 }

@@ -2,13 +2,31 @@
 //! an exit code. Without one, each call fails and the firmware goes on.
 
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use semihosting::experimental::random;
-use semihosting::sys::arm_compat::{sys_clock, sys_get_cmdline_uninit, sys_time};
+use semihosting::sys::arm_compat::{
+    ExitReason, sys_clock, sys_exit_extended, sys_get_cmdline_uninit, sys_time,
+};
 
 /// Longest command line that is looked at.
 const COMMAND_LINE_MAX: usize = 256;
 const UID_KEY: &[u8] = b"uid=";
+
+static PRESENT: AtomicBool = AtomicBool::new(false);
+
+/// Finds out whether somebody answers. To be called once, before a fault can happen.
+pub fn look() {
+    PRESENT.store(sys_clock().is_ok(), Ordering::Relaxed);
+}
+
+/// Ends the run with an exit code; comes back when nobody answers. Also from a
+/// fault, where a call that nobody answers would lock the core up.
+pub fn exit(code: usize) {
+    if PRESENT.load(Ordering::Relaxed) {
+        sys_exit_extended(ExitReason::ADP_Stopped_ApplicationExit, code);
+    }
+}
 
 /// A number for a cold start. From the host's /dev/urandom: as good as that. If
 /// there is none, seconds since 1970 mixed with the hundredths since QEMU's
@@ -19,8 +37,8 @@ pub fn random_number() -> Option<u32> {
     if random::fill_bytes(&mut bytes).is_ok() {
         return Some(u32::from_le_bytes(bytes));
     }
+    let hundredths = sys_clock().ok()? as u32;
     let seconds = sys_time().ok()? as u32;
-    let hundredths = sys_clock().unwrap_or(0) as u32;
     Some(seconds.wrapping_mul(0x9e37_79b9) ^ hundredths)
 }
 

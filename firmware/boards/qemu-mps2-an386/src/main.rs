@@ -15,6 +15,7 @@ use embedded_hal::i2c::I2c;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
+    host::look();
     let (boot, cause) = boot::begin();
     timer::start();
     uart::start();
