@@ -1,13 +1,14 @@
 //! The gateway's end of a serial line, as small as a test of a device needs it:
 //! collects what the device says and answers when the test says so.
 //!
-//! Owns one connection; waits at most [`SILENCE_LIMIT`] for a message. Checks
-//! nothing but the frames: order and content are for the test to judge.
+//! Owns one connection; waits at most [`SILENCE_LIMIT`] for a message and
+//! [`WAIT_LIMIT`] for a certain one. Checks nothing but the frames: order and
+//! content are for the test to judge.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_wire::ids::Ordinal;
 use forebay_wire::limits::{LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
@@ -16,6 +17,8 @@ use forebay_wire::{Counters, Deframer, DeviceMessage, GatewayMessage};
 
 /// A device says Hello each second, so that longer silence means that it is dead.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(10);
+/// How long one thing is waited for while the device says others.
+pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// One message of a device, with nothing borrowed.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +61,11 @@ impl Line {
     /// When the device is silent or the line is closed.
     pub fn listen(&mut self) -> io::Result<Said> {
         let mut chunk = [0; 1024];
+        let start = Instant::now();
         loop {
+            if start.elapsed() > SILENCE_LIMIT {
+                return Err(late(format!("no good frame: {:?}", self.counters())));
+            }
             if let Some(said) = self.said.pop_front() {
                 return Ok(said);
             }
@@ -78,11 +85,13 @@ impl Line {
     /// # Errors
     /// As [`Line::listen`].
     pub fn listen_for<T>(&mut self, mut pick: impl FnMut(Said) -> Option<T>) -> io::Result<T> {
-        loop {
+        let start = Instant::now();
+        while start.elapsed() < WAIT_LIMIT {
             if let Some(picked) = pick(self.listen()?) {
                 return Ok(picked);
             }
         }
+        Err(late(format!("other messages only: {:?}", self.counters())))
     }
 
     /// Says `message`.
@@ -132,6 +141,10 @@ impl Line {
     pub fn counters(&self) -> &Counters {
         self.deframer.counters()
     }
+}
+
+fn late(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 pub(crate) fn own(message: DeviceMessage<'_>) -> Said {

@@ -16,6 +16,8 @@ fn main() -> io::Result<()> {
     for input in ["memory.x", "build.rs"] {
         println!("cargo:rerun-if-changed={input}");
     }
-    println!("cargo:rerun-if-env-changed=DEFMT_LOG");
+    for variable in ["DEFMT_LOG", "FOREBAY_BUILD_ID"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
     Ok(())
 }

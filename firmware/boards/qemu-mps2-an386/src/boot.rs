@@ -8,6 +8,8 @@
 
 use core::mem::MaybeUninit;
 
+use forebay_firmware::wire::ids::BootId;
+
 use crate::host;
 
 /// Why the firmware runs.
@@ -59,7 +61,7 @@ const fn check(boot: u32, software: u32) -> u32 {
 }
 
 /// The id of this boot and why it happened. To be called once, at start.
-pub fn begin() -> (u32, Cause) {
+pub fn begin() -> (BootId, Cause) {
     let old = load();
     let intact = old.magic == MAGIC && old.check == check(old.boot, old.software);
     let (boot, cause) = match (intact, old.software) {
@@ -68,7 +70,7 @@ pub fn begin() -> (u32, Cause) {
         (false, _) => (cold(old), Cause::Cold),
     };
     store(boot, false);
-    (boot, cause)
+    (BootId(boot), cause)
 }
 
 fn cold(old: Record) -> u32 {
@@ -77,6 +79,14 @@ fn cold(old: Record) -> u32 {
             .iter()
             .fold(1, |mix: u32, word| (mix ^ word).wrapping_mul(0x0100_0193))
     })
+}
+
+/// Keeps the id in use, which is a later one when the gateway knew the first from
+/// another boot.
+pub fn keep(boot: BootId) {
+    if load().boot != boot.0 {
+        store(boot.0, false);
+    }
 }
 
 /// Starts again, and says so in the next Hello.

@@ -6,6 +6,7 @@
 //! would lose some in QEMU; the counter itself is right.
 
 use crate::reg::{Block, CLOCK_HZ};
+use crate::wake;
 
 /// Counts for each microsecond.
 pub const COUNTS_PER_US: u32 = CLOCK_HZ / 1_000_000;
@@ -52,4 +53,5 @@ pub fn wake_in(us: u32) {
 pub extern "C" fn on_alarm() {
     ALARM.write(CTRL, 0);
     ALARM.write(INT_STATUS, 1);
+    wake::wake();
 }

@@ -8,18 +8,20 @@ use core::cell::RefCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use critical_section::Mutex;
+use forebay_firmware::wire::limits::LINE_BYTES_MAX;
 use heapless::Deque;
 
 use crate::reg::{Block, CLOCK_HZ};
 use crate::timer;
 use crate::vectors::Irq;
+use crate::wake;
 
 /// Baud rate; QEMU does not pace it, a board does.
 pub const BAUD: u32 = 115_200;
 /// Received bytes that may wait, each with its stamp: a full frame and some acks.
 pub const RX_QUEUE: usize = 384;
-/// Bytes that may wait to be sent: one full frame on the line and a half.
-pub const TX_QUEUE: usize = 384;
+/// Bytes that may wait to be sent: one full line.
+pub const TX_QUEUE: usize = LINE_BYTES_MAX;
 
 const DATA: usize = 0;
 const STATE: usize = 1;
@@ -65,17 +67,17 @@ pub fn dropped() -> u32 {
     RX_DROPPED.load(Ordering::Relaxed)
 }
 
-/// Room for bytes to send.
-pub fn room() -> usize {
-    critical_section::with(|cs| {
-        let queue = TX.borrow_ref(cs);
-        queue.capacity() - queue.len()
-    })
+/// Whether all that was to be sent has gone, but for the byte on its way.
+pub fn is_idle() -> bool {
+    critical_section::with(|cs| TX.borrow_ref(cs).is_empty())
 }
 
-/// Queues bytes and starts sending. The caller has asked for [`room`]; what
-/// does not fit is left out and found by the other side's CRC.
+/// Queues a line and starts sending. To be called when [`is_idle`]; what does not
+/// fit is left out and found by the other side's CRC.
 pub fn send(bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
     critical_section::with(|cs| {
         let mut queue = TX.borrow_ref_mut(cs);
         for byte in bytes {
@@ -86,17 +88,6 @@ pub fn send(bytes: &[u8]) {
     });
     // The handler sends the first byte; the hardware calls it for the others.
     cortex_m::peripheral::NVIC::pend(Irq::Uart0Tx);
-}
-
-/// Sleeps until the next interrupt, unless a byte came in since the loop looked.
-pub fn sleep_unless_received() {
-    critical_section::with(|cs| {
-        if RX.borrow_ref(cs).is_empty() {
-            // Interrupts are masked, so none can slip in before the sleep; a
-            // pending one still ends it and is served when the mask goes.
-            cortex_m::asm::wfi();
-        }
-    });
 }
 
 /// A byte came in.
@@ -112,6 +103,7 @@ pub extern "C" fn on_receive() {
             RX_DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     });
+    wake::wake();
 }
 
 /// The transmitter has room: one byte at a time, so that it stays short.
@@ -120,7 +112,14 @@ pub extern "C" fn on_sent() {
     if UART.read(STATE) & TX_FULL != 0 {
         return;
     }
-    if let Some(byte) = critical_section::with(|cs| TX.borrow_ref_mut(cs).pop_front()) {
+    let (next, more) = critical_section::with(|cs| {
+        let mut queue = TX.borrow_ref_mut(cs);
+        (queue.pop_front(), !queue.is_empty())
+    });
+    if let Some(byte) = next {
         UART.write(DATA, byte.into());
+    }
+    if !more {
+        wake::wake();
     }
 }
