@@ -37,6 +37,17 @@ pub struct DeviceConfig {
     pub linger_us: u32,
 }
 
+/// Before [`Device::start`]; see [`Device::unstarted`].
+const NOBODY: DeviceConfig = DeviceConfig {
+    uid: DeviceUid([0; 8]),
+    boot: BootId(0),
+    firmware_version: [0; 3],
+    build_id: [0; 8],
+    reset_cause: ResetCause::Unknown,
+    tick_hz: 0,
+    linger_us: 0,
+};
+
 /// The list of channels cannot be told to a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadChannels {
@@ -81,7 +92,8 @@ impl core::error::Error for UnknownChannel {}
 /// See the module.
 #[derive(Debug)]
 pub struct Device<const RING: usize, const CHANNELS: usize = CHANNELS_MAX> {
-    config: Option<DeviceConfig>,
+    started: bool,
+    config: DeviceConfig,
     channels: Vec<ChannelSpec, CHANNELS>,
     backlog: Backlog<RING>,
     session: Session,
@@ -105,7 +117,9 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         Ok(device)
     }
 
-    /// For a `static`: says nothing until [`Device::start`].
+    /// For a `static`: says nothing until [`Device::start`]. Every field is zero
+    /// bits, so that the linker puts it into `.bss`; with any other start value the
+    /// whole ring would stand in flash as well, to be copied from there.
     #[must_use]
     pub const fn unstarted() -> Self {
         const {
@@ -115,7 +129,8 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             )
         };
         Device {
-            config: None,
+            started: false,
+            config: NOBODY,
             channels: Vec::new(),
             backlog: Backlog::new(),
             session: Session::new(),
@@ -147,7 +162,8 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             }
         }
         self.session.start(config.boot, u64::from(config.linger_us));
-        self.config = Some(config);
+        self.config = config;
+        self.started = true;
         Ok(())
     }
 
@@ -232,7 +248,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
     /// now. Call it again only when the line before has left: a frame counts as
     /// sent, and its clock runs, from here.
     pub fn poll_tx(&mut self, now: Tick, line: &mut LineBuffer) -> usize {
-        if self.config.is_none() {
+        if !self.started {
             return 0;
         }
         let Some(outgoing) = self.session.poll(&mut self.backlog, now) else {
@@ -249,7 +265,9 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
     /// at once if not after `now`; never if `None`.
     #[must_use]
     pub fn next_deadline(&self, now: Tick) -> Option<Tick> {
-        self.config?;
+        if !self.started {
+            return None;
+        }
         self.session.deadline(&self.backlog).map(|at| at.max(now))
     }
 
@@ -295,10 +313,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
                 line[0] = Self::DELIMITER;
                 1
             }
-            Outgoing::Hello => match self.hello() {
-                Some(hello) => encode(&DeviceMessage::Hello(hello), line),
-                None => 0,
-            },
+            Outgoing::Hello => encode(&DeviceMessage::Hello(self.hello()), line),
             Outgoing::SyncReply(reply) => encode(&DeviceMessage::SyncReply(reply), line),
             Outgoing::Channel(channel) => {
                 match self
@@ -315,9 +330,9 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         }
     }
 
-    fn hello(&self) -> Option<Hello> {
-        let config = self.config.as_ref()?;
-        Some(Hello {
+    fn hello(&self) -> Hello {
+        let config = &self.config;
+        Hello {
             uid: config.uid,
             boot: self.session.boot(),
             protocol_minor: codec::PROTOCOL_MINOR,
@@ -328,7 +343,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             tick_hz: config.tick_hz,
             ring_capacity: u32::try_from(RING).unwrap_or(u32::MAX),
             channel_count: self.channels.len() as u8,
-        })
+        }
     }
 
     /// Packs readings from the cursor on, until the frame is full or a gap is next.
@@ -375,7 +390,9 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
 }
 
 fn encode(message: &DeviceMessage<'_>, line: &mut LineBuffer) -> usize {
-    message
-        .encode(line)
-        .expect("fields are checked in start, and a line buffer holds every message")
+    match message.encode(line) {
+        Ok(bytes) => bytes,
+        // `expect` would bring the error's text, and with it all of `fmt`, into flash.
+        Err(_) => unreachable!("fields are checked in start, and every message fits a line"),
+    }
 }

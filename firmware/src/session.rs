@@ -50,7 +50,9 @@ pub(crate) struct Session {
     linger_us: u64,
     /// Frames that may be on the way; 0 stops Data.
     credit: u8,
-    reliable: bool,
+    /// Readings are forgotten once sent. False, like all of a new session, is zero
+    /// bits: see [`crate::Device::unstarted`].
+    lossy: bool,
     log_level: u8,
     flight: Flight,
     /// Last Ack, or when we began to wait for one.
@@ -80,7 +82,7 @@ impl Session {
             boot: BootId(0),
             linger_us: 0,
             credit: 0,
-            reliable: true,
+            lossy: false,
             log_level: 0,
             flight: Flight::new(),
             heard: Tick(0),
@@ -150,7 +152,7 @@ impl Session {
             return;
         }
         self.credit = ack.window.clamp(1, WINDOW_FRAMES_MAX);
-        self.reliable = ack.reliable;
+        self.lossy = !ack.reliable;
         self.log_level = ack.log_level;
         if self.state == State::Open {
             // The answer to an earlier Hello, older than the acks since then.
@@ -349,7 +351,7 @@ impl Session {
 
     fn on_data_sent<const N: usize>(&mut self, fresh: bool, backlog: &mut Backlog<N>, now: Tick) {
         let end = backlog.cursor();
-        if !self.reliable {
+        if self.lossy {
             backlog.release(end);
             return;
         }

@@ -37,6 +37,8 @@ type Device = forebay_firmware::Device<RING, CHANNELS>;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
+    // The attribute makes it a plain `&mut`: `main` runs once.
+    static mut DEVICE: Device = Device::unstarted();
     host::look();
     let (boot, cause) = boot::begin();
     let clock = Clock::start();
@@ -49,13 +51,12 @@ fn main() -> ! {
     );
     let mut uptime = Uptime::new(&clock, UPTIME_PERIOD_US);
 
-    // Made in place: as the value of a static it would fill as much of the flash.
-    let device = cortex_m::singleton!(: Device = Device::unstarted()).expect("main runs once");
     let specs = [temperature.spec(), uptime.spec()];
     let config = identity::config(boot, cause);
-    device
-        .start(config, &specs)
-        .expect("two channels with fixed names and ranges");
+    if DEVICE.start(config, &specs).is_err() {
+        // `expect` would bring all of `fmt` into flash.
+        defmt::panic!("the table of channels is wrong");
+    }
     let mut sampler = Sampler::<CHANNELS>::new(&specs, clock.now());
     defmt::info!(
         "boot {=u32:08x}, {}, uid {=[u8; 8]:02x}",
@@ -68,11 +69,11 @@ fn main() -> ! {
     let mut line = [0; LINE_BYTES_MAX];
     let mut log = Log::default();
     loop {
-        receive(device, &clock);
-        sampler.run(|| clock.now(), &mut [&mut temperature, &mut uptime], device);
-        let sent = send(device, &clock, &mut line);
-        log.note(device);
-        timer::wake_in(pause_us(device, &sampler, clock.now(), sent));
+        receive(DEVICE, &clock);
+        sampler.run(|| clock.now(), &mut [&mut temperature, &mut uptime], DEVICE);
+        let sent = send(DEVICE, &clock, &mut line);
+        log.note(DEVICE);
+        timer::wake_in(pause_us(DEVICE, &sampler, clock.now(), sent));
         wake::sleep();
     }
 }
