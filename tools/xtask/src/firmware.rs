@@ -145,7 +145,10 @@ fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result
         &format!("tcp:127.0.0.1:{port},server=on,wait=off,nodelay=on"),
     ]);
     if let Some(qmp) = qmp {
-        command.args(["-qmp", &format!("tcp:127.0.0.1:{qmp},server=on,wait=off")]);
+        command.args([
+            "-qmp",
+            &format!("tcp:127.0.0.1:{qmp},server=on,wait=off,nodelay=on"),
+        ]);
     }
     command.arg("-kernel").arg(image_path(ws, board)?);
     println!("    UART on tcp:127.0.0.1:{port}; Ctrl-C ends the board");
