@@ -26,12 +26,16 @@ impl Backoff {
         pause
     }
 
-    /// A session of this length ended.
-    pub(super) fn session_ended(&mut self, lived: Duration) {
-        if lived >= SESSION_SETTLED {
-            self.next = REOPEN_PAUSE_MIN;
-        }
+    /// A session ended that was no mere flapping.
+    pub(super) fn reset(&mut self) {
+        self.next = REOPEN_PAUSE_MIN;
     }
+}
+
+/// Whether a session was more than flapping. A serial device that said
+/// something was there; a TCP peer may greet everybody and hang up.
+pub(super) fn is_settled(lived: Duration, serial: bool, bytes: u64) -> bool {
+    lived >= SESSION_SETTLED || (serial && bytes > 0)
 }
 
 #[cfg(test)]
@@ -50,18 +54,26 @@ mod tests {
     }
 
     #[test]
-    fn only_a_settled_session_starts_anew() {
+    fn starts_anew_after_a_reset() {
+        let mut backoff = Backoff::new(SERIAL_PAUSE_MAX);
+        pauses(&mut backoff, 2);
+        backoff.reset();
+        assert_eq!(pauses(&mut backoff, 2), [100, 200]);
+    }
+
+    #[test]
+    fn settled_sessions() {
         let short = SESSION_SETTLED - Duration::from_millis(1);
         let long = SESSION_SETTLED + Duration::from_millis(1);
-        for (name, lived, want) in [
-            ("limit-1", short, 400),
-            ("limit", SESSION_SETTLED, 100),
-            ("limit+1", long, 100),
+        for (name, lived, serial, bytes, want) in [
+            ("limit-1", short, true, 0, false),
+            ("limit", SESSION_SETTLED, true, 0, true),
+            ("limit+1", long, true, 0, true),
+            ("a device that spoke", short, true, 1, true),
+            ("a peer that greets and hangs up", short, false, 1, false),
+            ("a peer that stayed", SESSION_SETTLED, false, 0, true),
         ] {
-            let mut backoff = Backoff::new(SERIAL_PAUSE_MAX);
-            pauses(&mut backoff, 2);
-            backoff.session_ended(lived);
-            assert_eq!(backoff.pause().as_millis(), want, "{name}");
+            assert_eq!(is_settled(lived, serial, bytes), want, "{name}");
         }
     }
 }

@@ -25,6 +25,10 @@ pub const TCP_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub const SESSION_SETTLED: Duration = Duration::from_secs(1);
 /// A TCP peer that does not answer for this long counts as absent.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A TCP peer that was cut off without a word is given up after this long.
+pub const TCP_PEER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Probes sent in that time to a peer that is silent.
+pub const TCP_PROBES: u32 = 4;
 /// Lines that one port may say in a burst, and the time that earns it another.
 pub const NOTICE_BURST: u32 = 6;
 pub const NOTICE_EARN: Duration = Duration::from_secs(10);
@@ -33,6 +37,7 @@ pub const BAUDS_MAX: usize = 8;
 /// Processes looked at for the one that holds a busy port.
 pub const HOLDER_PROCESSES_MAX: usize = 4096;
 
+const _: () = assert!(TCP_PEER_TIMEOUT.as_secs() > TCP_PROBES as u64);
 const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() < 1000);
 const _: () = assert!(REOPEN_PAUSE_MIN.as_millis() <= SERIAL_PAUSE_MAX.as_millis());
 const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() <= TCP_PAUSE_MAX.as_millis());

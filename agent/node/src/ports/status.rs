@@ -99,6 +99,10 @@ impl Shared {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    pub(super) fn bytes_in(&self) -> u64 {
+        self.bytes_in.load(Ordering::Relaxed)
+    }
+
     pub(super) fn count_out(&self, bytes: usize) {
         self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
     }

@@ -15,6 +15,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::limits::TCP_PROBES;
+
 /// Longest path of a pty's slave, with its closing zero.
 const SLAVE_PATH_BYTES_MAX: usize = 128;
 
@@ -85,6 +87,41 @@ pub(super) fn lock_exclusive(file: &impl AsRawFd) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+fn set_option(
+    fd: RawFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the pointer and length are those of one live integer.
+    check(unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), bytes) })?;
+    Ok(())
+}
+
+/// Makes a connection fail when its peer is cut off: a silent one is probed,
+/// and bytes that are not confirmed in time count as lost.
+pub(super) fn set_peer_timeout(stream: &impl AsRawFd, timeout: Duration) -> io::Result<()> {
+    let fd = stream.as_raw_fd();
+    let whole = |n: u64| libc::c_int::try_from(n).unwrap_or(libc::c_int::MAX);
+    let step = whole(timeout.as_secs() / u64::from(TCP_PROBES + 1)).max(1);
+    set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, step)?;
+    set_option(
+        fd,
+        libc::IPPROTO_TCP,
+        libc::TCP_KEEPCNT,
+        whole(u64::from(TCP_PROBES)),
+    )?;
+    #[cfg(target_os = "linux")]
+    {
+        let timeout_ms = whole(timeout.as_millis().min(u128::from(u32::MAX)) as u64);
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, step)?;
+        set_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms)?;
+    }
+    Ok(())
 }
 
 /// The kernel's `struct serial_struct`.
@@ -190,4 +227,54 @@ pub fn wait(fds: &mut [Waited<'_>], timeout: Duration) -> io::Result<()> {
         waited.hung_up = polled.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::limits::TCP_PEER_TIMEOUT;
+
+    fn option(fd: RawFd, level: libc::c_int, option: libc::c_int) -> libc::c_int {
+        let mut value: libc::c_int = -1;
+        let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: both pointers are to live integers, and the length is right.
+        let status =
+            unsafe { libc::getsockopt(fd, level, option, (&raw mut value).cast(), &raw mut bytes) };
+        assert_eq!(status, 0, "{}", io::Error::last_os_error());
+        value
+    }
+
+    #[test]
+    fn a_cut_off_peer_is_noticed_in_time() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        set_peer_timeout(&stream, TCP_PEER_TIMEOUT).unwrap();
+        let fd = stream.as_raw_fd();
+        assert_eq!(option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
+        let step = option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL);
+        let probes = option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT);
+        let limit = TCP_PEER_TIMEOUT.as_secs() as libc::c_int;
+        assert!(
+            step >= 1 && step * (probes + 1) <= limit,
+            "{step} s, {probes} probes"
+        );
+    }
+
+    #[test]
+    fn waiting_reports_what_is_ready() {
+        use std::io::Write;
+        use std::os::fd::AsFd;
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let look = |want_write| {
+            let mut waited = [Waited::new(ours.as_fd(), want_write)];
+            wait(&mut waited, Duration::ZERO).unwrap();
+            (waited[0].readable, waited[0].writable, waited[0].hung_up)
+        };
+        assert_eq!(look(false), (false, false, false), "nothing");
+        assert_eq!(look(true), (false, true, false), "room");
+        theirs.write_all(b"x").unwrap();
+        assert_eq!(look(false), (true, false, false), "bytes");
+        drop(theirs);
+        assert_eq!(look(false), (true, false, true), "bytes, and nobody there");
+    }
 }

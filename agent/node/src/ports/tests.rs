@@ -19,6 +19,7 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const EVENTS_MAX: usize = 64;
+const REPLUGS: u8 = 50;
 
 async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, wait)
@@ -213,13 +214,43 @@ async fn carries_every_byte_value_both_ways() {
 }
 
 #[tokio::test]
+async fn twenty_megabytes_pass_without_a_hole() {
+    const CHUNK: usize = 10_000;
+    const CHUNKS: usize = 2_000;
+    let device = Device::new();
+    let mut rig = Rig::one(&device.path());
+    rig.opened(0).await;
+    // A prime period, so that a hole or a swap of any usual size shows.
+    let chunk = |at: usize| -> Vec<u8> { (at..at + CHUNK).map(|n| (n % 251) as u8).collect() };
+    let send = async {
+        for n in 0..CHUNKS {
+            device.write(&chunk(n * CHUNK)).await;
+        }
+    };
+    let receive = async {
+        let mut at = 0;
+        while at < CHUNK * CHUNKS {
+            let got = rig.bytes(0, 1).await;
+            assert!(
+                got.iter()
+                    .zip(at..)
+                    .all(|(byte, n)| usize::from(*byte) == n % 251)
+            );
+            at += got.len();
+        }
+    };
+    tokio::join!(send, receive);
+    rig.ports.stop().await;
+}
+
+#[tokio::test]
 async fn a_replugged_device_goes_on_under_another_tty_within_a_second() {
     let dir = tempfile::tempdir().unwrap();
     let link = dir.path().join("by-id");
     let mut device = Device::new();
     symlink(device.path(), &link).unwrap();
     let mut rig = Rig::one(&link);
-    for round in 0..5_u8 {
+    for round in 0..REPLUGS {
         rig.opened(0).await;
         device.write(&[round; 16]).await;
         assert_eq!(rig.bytes(0, 16).await, [round; 16]);

@@ -10,16 +10,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_serial::SerialStream;
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, is_settled};
 use super::limits::{
     BAUDS_MAX, CONNECT_TIMEOUT, READ_BYTES_MAX, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX,
-    WRITE_TIMEOUT,
+    TCP_PEER_TIMEOUT, WRITE_TIMEOUT,
 };
 use super::notices::Notices;
 use super::status::Shared;
 use super::{
     Baud, CloseReason, MonoClock, OpenError, PortConfig, PortEvent, PortEventKind, PortId,
-    PortPlace, Say, serial,
+    PortPlace, Say, serial, sys,
 };
 
 const BAUD_DEFAULT: Baud = Baud(115_200);
@@ -78,11 +78,15 @@ pub(super) async fn run(
         };
         match opened {
             Ok(line) => {
-                let since = Instant::now();
+                let (since, bytes) = (Instant::now(), worker.shared.bytes_in());
+                let serial = matches!(line, Line::Serial(_));
                 if worker.session(line).await == CloseReason::Stopped {
                     break;
                 }
-                backoff.session_ended(since.elapsed());
+                let bytes = worker.shared.bytes_in() - bytes;
+                if is_settled(since.elapsed(), serial, bytes) {
+                    backoff.reset();
+                }
             }
             Err(error) => worker.open_failed(&error),
         }
@@ -140,6 +144,7 @@ async fn connect(address: &str) -> Result<TcpStream, OpenError> {
     stream
         .set_nodelay(true)
         .map_err(|error| failed(error.to_string()))?;
+    sys::set_peer_timeout(&stream, TCP_PEER_TIMEOUT).map_err(|error| failed(error.to_string()))?;
     Ok(stream)
 }
 

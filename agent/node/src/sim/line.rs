@@ -36,7 +36,8 @@ pub(super) enum WaitsFor<'line> {
 impl Line {
     /// A pty, and the path that a gateway opens.
     pub(super) fn pty() -> io::Result<(Self, PathBuf)> {
-        let pty = Pty::open()?;
+        let pty = Pty::open()
+            .map_err(|error| io::Error::new(error.kind(), format!("no pty: {error}")))?;
         let path = pty.slave().to_path_buf();
         Ok((Self::Pty { pty, up: false }, path))
     }
