@@ -116,3 +116,17 @@ pub const LIVE_SERIES_MAX: usize = 16_384;
 pub const FORWARD_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Refusals of one message, for a reason of its own, after which it is parked.
 pub const FORWARD_REFUSALS_MAX: u32 = 5;
+/// Partitions whose blocks wait in memory to be forwarded.
+pub const FORWARD_LOADED_MAX: usize = 4;
+/// First and longest wait before a refused message is tried again, us.
+pub const FORWARD_RETRY_MIN_US: u64 = 1_000_000;
+pub const FORWARD_RETRY_MAX_US: u64 = 60_000_000;
+/// Shortest time between two resends of one partition that the receiver asks for, us.
+pub const FORWARD_RESEND_EACH_US: u64 = 1_000_000;
+/// First and longest silence of the receiver after which one block is sent again, us.
+pub const FORWARD_STALL_MIN_US: u64 = 60_000_000;
+pub const FORWARD_STALL_MAX_US: u64 = 3_600_000_000;
+/// Parked ranges of one partition that are kept for operators.
+pub const FORWARD_PARKED_KEPT_MAX: usize = 16;
+
+const _: () = assert!(8 * (3 + 2 * FORWARD_PARKED_KEPT_MAX) < META_VALUE_BYTES_MAX);

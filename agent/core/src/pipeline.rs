@@ -28,8 +28,16 @@ use crate::units::{Mono, Now, Offset, PartitionId, PortId};
 #[derive(Debug, Clone, Copy)]
 enum Reader {
     Derive(PartitionId),
-    Forward,
+    Forward(TopicPartition),
     Query(QueryId, Offset),
+}
+
+/// Marks of the forwarder on their way to the disk.
+#[derive(Debug, PartialEq, Eq)]
+enum Marks {
+    /// They go with the next batch.
+    Given,
+    Written(CommitToken),
 }
 
 /// A port's session; `None` while the accounts are being rebuilt.
@@ -48,6 +56,7 @@ pub struct Gateway {
     pub(crate) forward: Option<Forward>,
     queries: BTreeMap<QueryId, Job>,
     readers: BTreeMap<FetchToken, Reader>,
+    marks: Option<Marks>,
     last_fetch: u64,
     draining: bool,
     stopped: bool,
@@ -133,6 +142,7 @@ impl Gateway {
             forward,
             queries: BTreeMap::new(),
             readers: BTreeMap::new(),
+            marks: None,
             last_fetch: 0,
             draining: false,
             stopped: false,
@@ -159,7 +169,7 @@ impl Gateway {
                 self.effects.push_back(Effect::Stop(error));
             }
             Input::BrokerConnected { conn, window } => {
-                self.on_forward(|f| f.on_connected(conn, window));
+                self.on_forward(|f| f.on_connected(conn, window, now.mono));
             }
             Input::BrokerAcked(conn, send) => self.on_forward(|f| f.on_acked(conn, send, now.mono)),
             Input::BrokerRefused(conn, send, why) => {
@@ -173,7 +183,7 @@ impl Gateway {
             }
             Input::Query(id, query) => self.on_query(id, &query),
             Input::Deadline => {}
-            Input::Drain => self.on_drain(now.mono),
+            Input::Drain => self.on_drain(),
         }
         self.on_deadlines(now.mono);
         self.advance(now);
@@ -258,6 +268,10 @@ impl Gateway {
         for (at, head) in heads {
             self.on_forward(|forward| forward.on_durable(at, head));
         }
+        if self.marks.as_ref() == Some(&Marks::Written(token)) {
+            self.marks = None;
+            self.on_forward(Forward::on_saved);
+        }
     }
 
     fn on_fetched(&mut self, token: FetchToken, blocks: Vec<StoredBlock>, now: Mono) {
@@ -270,7 +284,7 @@ impl Gateway {
                 let stage = &mut self.stages[usize::from(partition.0)];
                 stage.on_fetched(&blocks, (head, now), &mut self.ledger, &mut self.commit);
             }
-            Reader::Forward => self.on_forward(|forward| forward.on_fetched(blocks)),
+            Reader::Forward(at) => self.on_forward(|forward| forward.on_fetched(at, blocks)),
             Reader::Query(id, from) => {
                 if let Some(job) = self.queries.get_mut(&id) {
                     job.on_blocks(from, &blocks);
@@ -286,12 +300,9 @@ impl Gateway {
         }
     }
 
-    fn on_drain(&mut self, now: Mono) {
+    fn on_drain(&mut self) {
         self.draining = true;
-        let marks = self.forward.as_mut().map(Forward::take_marks);
-        for (key, value) in marks.into_iter().flatten() {
-            self.commit.meta(key, value, now);
-        }
+        self.on_forward(Forward::drain);
     }
 
     fn on_query(&mut self, id: QueryId, query: &Query) {
@@ -386,6 +397,9 @@ impl Gateway {
         }
         self.advance_forward(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
+            if let Some(marks @ Marks::Given) = self.marks.as_mut() {
+                *marks = Marks::Written(token);
+            }
             self.effects.push_back(Effect::Commit(token, batch));
         }
     }
@@ -393,7 +407,7 @@ impl Gateway {
     fn advance_forward(&mut self, now: Mono) {
         while let Some(action) = self.forward.as_mut().and_then(|f| f.poll(now)) {
             match action {
-                ForwardAction::Fetch { at, from } => self.fetch(at, from, Reader::Forward),
+                ForwardAction::Fetch { at, from } => self.fetch(at, from, Reader::Forward(at)),
                 ForwardAction::Publish {
                     conn,
                     send,
@@ -411,6 +425,7 @@ impl Gateway {
                     self.effects.push_back(Effect::BrokerReset(conn, why));
                 }
                 ForwardAction::SaveMarks(entries) => {
+                    self.marks = Some(Marks::Given);
                     for (key, value) in entries {
                         self.commit.meta(key, value, now);
                     }

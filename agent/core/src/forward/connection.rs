@@ -1,8 +1,8 @@
-//! One connection's window: what was handed over and is not acked yet.
+//! One connection's window: what was handed over and has no answer yet.
 //!
-//! Holds always: at most `window` messages from the first unacked one on, so a
-//! client's packet-id slot is free when its turn comes again; and acks count only
-//! as far as they are contiguous. Knows no broker.
+//! Holds always: at most `window` messages from the first unanswered one on, so a
+//! client's packet-id slot is free when its turn comes again; and answers count
+//! only as far as they are contiguous. Knows no broker.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,22 @@ use crate::units::{Mono, Offset};
 pub(super) struct InFlight {
     /// Index of the place that it came from.
     pub place: usize,
+    /// The place's count of rewinds when it was handed over: an answer from
+    /// before a rewind moves no mark.
+    pub rewinds: u64,
+    /// Offset of its first record.
+    pub first: Offset,
     /// Offset after its last record.
     pub end: Offset,
     pub bytes: usize,
     pub sent_at: Mono,
-    acked: bool,
+}
+
+/// What the broker said of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Acked,
+    Refused,
 }
 
 /// A connection and its window.
@@ -26,9 +37,9 @@ pub(super) struct InFlight {
 pub(super) struct Connection {
     pub conn: ConnNo,
     window: usize,
-    /// Send number of the first message in `unacked`.
+    /// Send number of the first message in `unanswered`.
     first: u64,
-    unacked: VecDeque<InFlight>,
+    unanswered: VecDeque<(InFlight, Option<Answer>)>,
     bytes: usize,
 }
 
@@ -38,60 +49,58 @@ impl Connection {
             conn,
             window: usize::from(window.max(1)),
             first: 0,
-            unacked: VecDeque::new(),
+            unanswered: VecDeque::new(),
             bytes: 0,
         }
     }
 
-    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
-        self.unacked.len() < self.window && (self.unacked.is_empty() || self.bytes < bytes_max)
+    /// Whether one more message may leave while `beside` others count as well.
+    pub(super) fn has_room(&self, beside: usize, bytes_max: usize) -> bool {
+        self.unanswered.len() + beside < self.window
+            && (self.unanswered.is_empty() || self.bytes < bytes_max)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.unacked.len()
+        self.unanswered.len()
+    }
+
+    /// Messages that may be on their way.
+    pub(super) fn window(&self) -> usize {
+        self.window
     }
 
     /// Hands a message over; returns its number.
-    pub(super) fn push(&mut self, place: usize, end: Offset, bytes: usize, now: Mono) -> SendNo {
-        let send = SendNo(self.first + self.unacked.len() as u64);
-        self.bytes += bytes;
-        self.unacked.push_back(InFlight {
-            place,
-            end,
-            bytes,
-            sent_at: now,
-            acked: false,
-        });
+    pub(super) fn push(&mut self, message: InFlight) -> SendNo {
+        let send = SendNo(self.first + self.unanswered.len() as u64);
+        self.bytes += message.bytes;
+        self.unanswered.push_back((message, None));
         send
     }
 
-    /// Notes an ack; an unknown number changes nothing.
-    pub(super) fn ack(&mut self, send: SendNo) {
-        let index = send.0.checked_sub(self.first);
-        let index = index.and_then(|index| usize::try_from(index).ok());
-        if let Some(message) = index.and_then(|index| self.unacked.get_mut(index)) {
-            message.acked = true;
-        }
-    }
-
-    /// The message with this number, while it is on its way.
-    pub(super) fn get(&self, send: SendNo) -> Option<&InFlight> {
+    /// Notes the first answer to a message and gives the message; `None` for an
+    /// unknown number and for a second answer.
+    pub(super) fn answer(&mut self, send: SendNo, answer: Answer) -> Option<InFlight> {
         let index = usize::try_from(send.0.checked_sub(self.first)?).ok()?;
-        self.unacked.get(index)
+        let (message, slot) = self.unanswered.get_mut(index)?;
+        slot.is_none().then(|| {
+            *slot = Some(answer);
+            *message
+        })
     }
 
-    /// The next message that is acked with all before it.
-    pub(super) fn pop_acked(&mut self) -> Option<InFlight> {
-        let done = self.unacked.front().is_some_and(|message| message.acked);
-        let message = done.then(|| self.unacked.pop_front())??;
+    /// The next message that is answered with all before it.
+    pub(super) fn pop_answered(&mut self) -> Option<(InFlight, Answer)> {
+        let (message, answer) = *self.unanswered.front()?;
+        let answer = answer?;
+        self.unanswered.pop_front();
         self.first += 1;
         self.bytes -= message.bytes;
-        Some(message)
+        Some((message, answer))
     }
 
     /// When the oldest message was handed over.
     pub(super) fn oldest(&self) -> Option<Mono> {
-        self.unacked.front().map(|message| message.sent_at)
+        self.unanswered.front().map(|(message, _)| message.sent_at)
     }
 }
 
@@ -100,35 +109,56 @@ mod tests {
     use super::*;
 
     fn push(connection: &mut Connection, end: u64) -> SendNo {
-        connection.push(0, Offset(end), 10, Mono(end))
+        connection.push(InFlight {
+            place: 0,
+            rewinds: 0,
+            first: Offset(end),
+            end: Offset(end),
+            bytes: 10,
+            sent_at: Mono(end),
+        })
     }
 
     #[test]
     fn the_window_is_exact_in_messages_and_in_bytes() {
         let mut connection = Connection::new(ConnNo(1), 3);
         for (sent, room) in [(0, true), (1, true), (2, true), (3, false)] {
-            assert_eq!(connection.has_room(1000), room, "{sent} of 3");
+            assert_eq!(connection.has_room(0, 1000), room, "{sent} of 3");
             push(&mut connection, sent);
         }
         let mut connection = Connection::new(ConnNo(1), 100);
         for (sent, room) in [(0, true), (1, true), (2, false)] {
-            assert_eq!(connection.has_room(20), room, "{sent} of 10 bytes");
+            assert_eq!(connection.has_room(0, 20), room, "{sent} of 10 bytes");
             push(&mut connection, sent);
         }
     }
 
     #[test]
-    fn acks_count_as_far_as_they_are_contiguous() {
+    fn what_counts_beside_takes_room() {
+        let mut connection = Connection::new(ConnNo(1), 3);
+        push(&mut connection, 0);
+        for (beside, room) in [(0, true), (1, true), (2, false), (3, false)] {
+            assert_eq!(connection.has_room(beside, 1000), room, "{beside}");
+        }
+    }
+
+    #[test]
+    fn answers_count_as_far_as_they_are_contiguous() {
         let mut connection = Connection::new(ConnNo(1), 3);
         let sends: Vec<_> = (0..3).map(|end| push(&mut connection, end)).collect();
-        connection.ack(sends[1]);
-        connection.ack(SendNo(99));
-        assert_eq!(connection.pop_acked(), None);
-        connection.ack(sends[0]);
-        let popped = std::iter::from_fn(|| connection.pop_acked());
-        assert_eq!(popped.map(|m| m.end.0).collect::<Vec<_>>(), [0, 1]);
-        connection.ack(sends[0]);
-        assert_eq!((connection.pop_acked(), connection.len()), (None, 1));
+        assert!(connection.answer(sends[1], Answer::Refused).is_some());
+        assert!(
+            connection.answer(sends[1], Answer::Acked).is_none(),
+            "twice"
+        );
+        assert!(connection.answer(SendNo(99), Answer::Acked).is_none());
+        assert_eq!(connection.pop_answered(), None);
+        connection.answer(sends[0], Answer::Acked);
+        let popped = std::iter::from_fn(|| connection.pop_answered());
+        let popped: Vec<_> = popped.map(|(m, answer)| (m.end.0, answer)).collect();
+        assert_eq!(popped, [(0, Answer::Acked), (1, Answer::Refused)]);
+        assert!(connection.answer(sends[0], Answer::Acked).is_none(), "late");
+        assert_eq!((connection.pop_answered(), connection.len()), (None, 1));
         assert_eq!(push(&mut connection, 9), SendNo(3));
         assert_eq!(connection.oldest(), Some(Mono(2)));
     }

@@ -3,33 +3,34 @@
 //!
 //! Holds always: nothing at or above a durable head leaves; per partition order is
 //! kept; a new connection starts from the marks; a mark moves only over contiguous
-//! acks. When the receiver's side shows a session that is not the one it had, the
-//! broker may have lost what it had acked: the marks go back to what the receiver
-//! confirmed. Bound: [`FORWARD_BYTES_MAX`] on the way, one read of the log at a
-//! time. Knows no broker, no clock and no disk.
+//! acks; what was handed over and is not under a kept mark is at most a window, so
+//! a kill resends no more. When the receiver's side shows a session that is not
+//! the one it had, the broker may have lost what it had acked: the marks go back
+//! to what the receiver confirmed. Bound: [`FORWARD_BYTES_MAX`] on the way, reads
+//! of FORWARD_LOADED_MAX partitions. Knows no broker, no clock and no disk.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
-use super::connection::Connection;
+use super::connection::{Answer, Connection, InFlight};
 use super::ids::{ConnNo, Refusal, SendNo};
-use super::place::{Place, mark_key};
-use crate::limits::{FORWARD_BYTES_MAX, FORWARD_REFUSALS_MAX};
+use super::place::{Next, Place};
+use super::receiver::{Receiver, SESSION_META_KEY, Session};
+use super::status::Counters;
+use crate::limits::{
+    FORWARD_BYTES_MAX, FORWARD_LOADED_MAX, FORWARD_RESEND_EACH_US, FORWARD_RETRY_MAX_US,
+    FORWARD_RETRY_MIN_US,
+};
 use crate::log::decode::decode;
 use crate::log::key::{StoredBlock, TopicPartition};
-use crate::log::topic::READINGS;
 use crate::payload::{
-    AckMessage, Command, DataMessage, GatewayName, MessageId, SessionNonce, StreamName,
-    UPSTREAM_TOPIC, UpstreamHello,
+    AckMessage, Command, DataMessage, GatewayName, MessageId, StreamName, UPSTREAM_TOPIC,
+    UpstreamHello,
 };
 use crate::store::StoreInfo;
 use crate::topics::TopicTable;
 use crate::units::{Mono, Offset, PartitionId, Span};
 
-/// Meta key of the receiver's session that the marks are of.
-const SESSION_META_KEY: &[u8] = b"forward/session";
-/// Marks are kept at most so long after they moved: a kill resends so much.
+/// Marks are kept at most so long after they moved.
 const SAVE_AFTER_US: u64 = 200_000;
 
 /// Settings of forwarding.
@@ -55,20 +56,20 @@ pub enum ForwardAction {
     },
     /// Drop the connection; its end is told by [`Forward::on_disconnected`].
     Reset { conn: ConnNo, why: String },
-    /// Keep these meta entries with the next write.
+    /// Keep these meta entries with the next write, all or none; once they are
+    /// durable, [`Forward::on_saved`] is to be told.
     SaveMarks(Vec<(Vec<u8>, Vec<u8>)>),
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Counters {
-    published: u64,
-    resent: u64,
-    refused: u64,
-    /// Messages given up after [`FORWARD_REFUSALS_MAX`] refusals.
-    parked: u64,
-    blocks_bad: u64,
-    disconnects: u64,
-    rewinds: u64,
+/// Marks on their way to the disk.
+#[derive(Debug, Default)]
+struct Saving {
+    /// When marks that moved are to be kept.
+    due: Option<Mono>,
+    /// Messages acked since the marks were last given out to be kept.
+    moved: usize,
+    /// Messages under the marks that are being written.
+    under_way: Option<usize>,
 }
 
 /// The forwarder of one gateway.
@@ -77,21 +78,25 @@ pub struct Forward {
     config: ForwardConfig,
     gateway: GatewayName,
     info: StoreInfo,
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// Place whose turn it is.
     turn: usize,
-    /// Place that is being read, and whether its answer is still of use.
-    fetching: Option<(usize, bool)>,
-    connection: Option<Connection>,
+    pub(super) connection: Option<Connection>,
     /// Why the connection is to be dropped; nothing is handed over until it is.
     reset: Option<String>,
-    resetting: bool,
-    /// The receiver's session that the marks are of.
-    session: Option<SessionNonce>,
-    save_at: Option<Mono>,
-    session_dirty: bool,
-    last_disconnect: Option<String>,
-    counters: Counters,
+    pub(super) resetting: bool,
+    /// The broker has no room: nothing is handed over before this.
+    paused_until: Option<Mono>,
+    /// Pauses in a row.
+    pauses: u32,
+    pub(super) receiver: Receiver,
+    saving: Saving,
+    /// The gateway is to stop: marks are kept at once.
+    draining: bool,
+    /// A place is sent again on request at most once before this.
+    resend_after: BTreeMap<usize, Mono>,
+    pub(super) last_disconnect: Option<String>,
+    pub(super) counters: Counters,
 }
 
 impl Forward {
@@ -121,26 +126,27 @@ impl Forward {
                 };
                 let head = heads.get(&at).copied().unwrap_or(Offset(0));
                 let mut place = Place::new(at, stream.clone(), head);
-                if let Some(value) = meta.get(mark_key(at).as_slice()) {
+                if let Some(value) = meta.get(place.entry().0.as_slice()) {
                     place.restore(value);
                 }
                 places.push(place);
             }
         }
-        let session = meta.get(SESSION_META_KEY);
         Self {
             config,
             gateway: gateway.clone(),
             info: *info,
             places,
             turn: 0,
-            fetching: None,
             connection: None,
             reset: None,
             resetting: false,
-            session: session.and_then(|value| Some(SessionNonce((*value).try_into().ok()?))),
-            save_at: None,
-            session_dirty: false,
+            paused_until: None,
+            pauses: 0,
+            receiver: Receiver::restore(meta.get(SESSION_META_KEY).copied()),
+            saving: Saving::default(),
+            draining: false,
+            resend_after: BTreeMap::new(),
             last_disconnect: None,
             counters: Counters::default(),
         }
@@ -149,13 +155,20 @@ impl Forward {
     /// More of a partition is durable.
     pub fn on_durable(&mut self, at: TopicPartition, head: Offset) {
         if let Some(place) = self.places.iter_mut().find(|place| place.at == at) {
-            place.head = head;
+            place.on_durable(head);
         }
     }
 
     /// A connection takes messages, at most `window` unacked.
-    pub fn on_connected(&mut self, conn: ConnNo, window: u16) {
-        self.rewind_cursors();
+    pub fn on_connected(&mut self, conn: ConnNo, window: u16, now: Mono) {
+        for place in &mut self.places {
+            place.rewind();
+            place.replay_below = place.head;
+            place
+                .patience
+                .note(place.marks.confirmed < place.marks.sent, now);
+            place.patience.restart(now);
+        }
         (self.reset, self.resetting) = (None, false);
         self.connection = Some(Connection::new(conn, window.min(self.config.window)));
     }
@@ -163,97 +176,172 @@ impl Forward {
     /// A connection, or the attempt at one, ended.
     pub fn on_disconnected(&mut self, conn: ConnNo, reason: &str) {
         self.last_disconnect = Some(reason.to_owned());
+        self.receiver.on_disconnected();
         if self.connection.as_ref().is_some_and(|c| c.conn == conn) {
             self.counters.disconnects += 1;
             self.connection = None;
             (self.reset, self.resetting) = (None, false);
-            self.rewind_cursors();
+            self.places.iter_mut().for_each(Place::rewind);
         }
     }
 
     /// The broker has a message; an ack of another connection changes nothing.
     pub fn on_acked(&mut self, conn: ConnNo, send: SendNo, now: Mono) {
-        let Some(connection) = self.connection.as_mut().filter(|c| c.conn == conn) else {
-            return;
-        };
-        connection.ack(send);
-        // A connection that is being dropped moves no mark: they may have gone back.
-        if self.resetting || self.reset.is_some() {
-            return;
-        }
-        while let Some(message) = connection.pop_acked() {
-            let place = &mut self.places[message.place];
-            place.sent = place.sent.max(message.end);
-            (place.dirty, place.refusals) = (true, 0);
-            self.save_at.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
-        }
-    }
-
-    /// The broker does not take a message. What can become right is tried again on
-    /// a new connection; what cannot is parked, so that it holds up nothing.
-    pub fn on_refused(&mut self, conn: ConnNo, send: SendNo, why: Refusal, now: Mono) {
-        self.counters.refused += 1;
-        let connection = self.connection.as_ref().filter(|c| c.conn == conn);
-        let Some(message) = connection.and_then(|c| c.get(send)) else {
-            return;
-        };
-        let place = &mut self.places[message.place];
-        place.refusals += 1;
-        if is_about_the_message(why) && place.refusals >= FORWARD_REFUSALS_MAX {
-            self.counters.parked += 1;
-            self.on_acked(conn, send, now);
-        } else {
-            self.reset = Some(format!("a message was refused: {why}"));
-        }
-    }
-
-    /// A message from the receiver's side; what does not read changes nothing.
-    pub fn on_message(&mut self, topic: &str, payload: &[u8], now: Mono) {
-        if topic == UPSTREAM_TOPIC {
-            if let Ok(hello) = UpstreamHello::parse(payload) {
-                self.on_session(hello.session, now);
-            }
-        } else if topic == self.gateway.ack_topic() {
-            if let Ok(ack) = AckMessage::parse(payload) {
-                self.on_ack_message(&ack, now);
-            }
-        } else if topic == self.gateway.cmd_topic()
-            && let Ok(command) = Command::parse(payload)
+        let connection = self.connection.as_mut().filter(|c| c.conn == conn);
+        if connection
+            .and_then(|c| c.answer(send, Answer::Acked))
+            .is_some()
         {
-            self.on_command(&command, now);
+            self.pauses = 0;
+            self.pop_answered(now);
         }
+    }
+
+    /// The broker does not take a message. Its partition goes back to the mark and
+    /// tries again later, in order; the others go on. What can only fail again is
+    /// parked in the end, so that it holds up nothing.
+    pub fn on_refused(&mut self, conn: ConnNo, send: SendNo, why: Refusal, now: Mono) {
+        let connection = self.connection.as_mut().filter(|c| c.conn == conn);
+        let Some(message) = connection.and_then(|c| c.answer(send, Answer::Refused)) else {
+            return;
+        };
+        self.counters.refused += 1;
+        self.counters.last_refusal = Some(why);
+        let place = &mut self.places[message.place];
+        let current = place.rewinds == message.rewinds;
+        match policy(why) {
+            Policy::Message if current => place.on_refused(message.first, true, now),
+            Policy::Topic if current => place.on_refused(message.first, false, now),
+            Policy::Pause => {
+                if current {
+                    place.rewind();
+                }
+                self.pause(now);
+            }
+            Policy::Reset => self.reset = Some(format!("a message was refused: {why}")),
+            Policy::Message | Policy::Topic => {}
+        }
+        self.pop_answered(now);
+    }
+
+    /// Refusals of one window come together: they are one pause.
+    fn pause(&mut self, now: Mono) {
+        if self.paused_until.is_none() {
+            let doubled = FORWARD_RETRY_MIN_US.saturating_mul(1 << self.pauses.min(32));
+            let wait = doubled.min(FORWARD_RETRY_MAX_US);
+            self.paused_until = Some(Mono(now.0.saturating_add(wait)));
+            self.pauses += 1;
+        }
+    }
+
+    /// Moves marks over what is answered without a hole.
+    fn pop_answered(&mut self, now: Mono) {
+        let Some(connection) = self.connection.as_mut() else {
+            return;
+        };
+        while let Some((message, answer)) = connection.pop_answered() {
+            let place = &mut self.places[message.place];
+            if answer == Answer::Acked && place.rewinds == message.rewinds {
+                place.on_acked(message.first, message.end);
+                self.saving.moved += 1;
+                self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
+            }
+            place
+                .patience
+                .note(place.marks.confirmed < place.marks.sent, now);
+        }
+    }
+
+    /// A message from the receiver's side; what does not read is counted and
+    /// changes nothing.
+    pub fn on_message(&mut self, topic: &str, payload: &[u8], now: Mono) {
+        let read = if topic == UPSTREAM_TOPIC {
+            UpstreamHello::parse(payload)
+                .map(|hello| self.on_hello(hello, now))
+                .is_ok()
+        } else if topic == self.gateway.ack_topic() {
+            AckMessage::parse(payload)
+                .map(|ack| self.on_ack_message(&ack, now))
+                .is_ok()
+        } else if topic == self.gateway.cmd_topic() {
+            Command::parse(payload)
+                .map(|command| self.on_command(&command, now))
+                .is_ok()
+        } else {
+            false
+        };
+        self.counters.messages_bad += u64::from(!read);
+    }
+
+    fn on_hello(&mut self, hello: UpstreamHello, now: Mono) {
+        let was_online = self.receiver.is_online();
+        if self.receiver.on_hello(hello.session, hello.online) == Session::New {
+            self.on_new_session(now);
+        }
+        if !was_online && self.receiver.is_online() {
+            self.places
+                .iter_mut()
+                .for_each(|place| place.patience.restart(now));
+        }
+    }
+
+    fn on_new_session(&mut self, now: Mono) {
+        for place in &mut self.places {
+            place.lose_unconfirmed();
+            place.patience.note(false, now);
+        }
+        self.counters.rewinds += 1;
+        self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
     }
 
     fn on_ack_message(&mut self, ack: &AckMessage, now: Mono) {
-        if ack.log_id == self.info.log_id {
-            for mark in &ack.marks {
-                let of_mark = |place: &&mut Place| {
-                    place.stream == mark.stream && place.at.partition == mark.partition
-                };
-                if let Some(place) = self.places.iter_mut().find(of_mark) {
-                    place.confirm(mark.next);
-                    self.save_at.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
-                }
-            }
+        let new = match self.receiver.on_ack(ack.session) {
+            Session::Old => return,
+            Session::Same => false,
+            Session::New => true,
+        };
+        if new {
+            self.on_new_session(now);
         }
-        self.on_session(ack.session, now);
-    }
-
-    fn on_session(&mut self, session: SessionNonce, now: Mono) {
-        if self.session == Some(session) {
+        if ack.log_id != self.info.log_id {
             return;
         }
-        self.session = Some(session);
-        self.session_dirty = true;
-        self.save_at.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
-        for place in &mut self.places {
-            place.rewind_mark(place.confirmed);
+        for mark in &ack.marks {
+            let of_mark = |place: &&mut Place| {
+                place.stream == mark.stream && place.at.partition == mark.partition
+            };
+            let Some(place) = self.places.iter_mut().find(of_mark) else {
+                continue;
+            };
+            if mark.epoch > self.info.epoch {
+                continue;
+            }
+            let next = mark
+                .next
+                .min(place.confirmable(mark.epoch == self.info.epoch));
+            if next > place.marks.confirmed {
+                place.confirm(next);
+                if place.patience.on_progress(now) {
+                    // A probe was news to it: what lay between is lost.
+                    place.lose(next);
+                    self.counters.rewinds += 1;
+                }
+                place
+                    .patience
+                    .note(place.marks.confirmed < place.marks.sent, now);
+            } else if new {
+                // A receiver that lost its own state says less than before.
+                place.confirm_less(next);
+            }
+            if place.dirty {
+                self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
+            }
         }
-        self.counters.rewinds += 1;
-        // Acks of what is on the way would move the marks over what was lost.
-        self.reset = Some(String::from("the receiver has a new session"));
     }
 
+    /// The receiver repeats a command as long as it misses something; one in
+    /// FORWARD_RESEND_EACH_US is enough, or each message that was on its way
+    /// before would start everything anew.
     fn on_command(&mut self, command: &Command, now: Mono) {
         let Command::Resend {
             log_id,
@@ -261,47 +349,75 @@ impl Forward {
             partition,
             from,
         } = command;
-        let asked = |place: &&mut Place| {
-            place.stream == *stream && place.at.partition == *partition && *from < place.sent
+        if *log_id != self.info.log_id {
+            return;
+        }
+        let asked = |place: &Place| place.stream == *stream && place.at.partition == *partition;
+        let Some(index) = self.places.iter().position(asked) else {
+            return;
         };
-        if *log_id == self.info.log_id
-            && let Some(place) = self.places.iter_mut().find(asked)
+        if self
+            .resend_after
+            .get(&index)
+            .is_some_and(|after| now < *after)
         {
-            place.rewind_mark(*from);
-            self.save_at.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
+            return;
+        }
+        let place = &mut self.places[index];
+        if *from < place.marks.sent {
+            place.lose(*from);
             self.counters.rewinds += 1;
-            self.reset = Some(format!("the receiver asks for offset {} again", from.0));
+            self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
+            let after = Mono(now.0.saturating_add(FORWARD_RESEND_EACH_US));
+            self.resend_after.insert(index, after);
         }
     }
 
     /// Takes what a read of the log brought.
-    pub fn on_fetched(&mut self, blocks: Vec<StoredBlock>) {
-        let Some((at, true)) = self.fetching.take() else {
-            return;
-        };
-        let place = &mut self.places[at];
-        let (cursor, head) = (place.cursor, place.head);
-        let wanted = |block: &StoredBlock| block.key.base >= cursor && block.key.base < head;
-        place.blocks = blocks.into_iter().filter(wanted).collect();
-        if place.blocks.is_empty() {
-            // Nothing readable up to the head: counted, and not asked for again.
-            self.counters.blocks_bad += 1;
-            place.cursor = head;
+    pub fn on_fetched(&mut self, at: TopicPartition, blocks: Vec<StoredBlock>) {
+        if let Some(place) = self.places.iter_mut().find(|place| place.at == at) {
+            place.on_fetched(blocks);
         }
     }
 
-    /// Gives up a broker that acks nothing.
+    /// The marks of the last [`ForwardAction::SaveMarks`] are durable.
+    pub fn on_saved(&mut self) {
+        self.saving.under_way = None;
+    }
+
+    /// Gives up a broker that acks nothing; asks a silent receiver.
     pub fn handle_deadline(&mut self, now: Mono) {
+        self.paused_until = self.paused_until.filter(|until| *until > now);
+        for place in &mut self.places {
+            place.handle_deadline(now);
+        }
         if self.ack_deadline().is_some_and(|deadline| deadline <= now) {
             let seconds = self.config.ack_timeout.0 as f64 / 1e6;
             self.reset = Some(format!("no ack for {seconds} s"));
+        }
+        if self.may_probe() {
+            for place in &mut self.places {
+                if place.patience.due().is_some_and(|due| due <= now) {
+                    place.probe();
+                    place.patience.probed(now);
+                    self.counters.probes += 1;
+                }
+            }
         }
     }
 
     /// When [`Forward::handle_deadline`] or [`Forward::poll`] wants to be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.ack_deadline().into_iter().chain(self.save_at).min()
+        let save = self.saving.due.filter(|_| self.saving.under_way.is_none());
+        let retries = self.places.iter().filter_map(Place::waits_until);
+        let probes = self.places.iter().filter(|_| self.may_probe());
+        retries
+            .chain(probes.filter_map(|place| place.patience.due()))
+            .chain(self.paused_until)
+            .chain(self.ack_deadline())
+            .chain(save)
+            .min()
     }
 
     fn ack_deadline(&self) -> Option<Mono> {
@@ -310,149 +426,167 @@ impl Forward {
         (!self.resetting).then_some(Mono(oldest.0.saturating_add(timeout)))
     }
 
+    fn may_probe(&self) -> bool {
+        self.connection.is_some() && !self.resetting && self.receiver.is_online()
+    }
+
     /// The next thing to do.
     pub fn poll(&mut self, now: Mono) -> Option<ForwardAction> {
-        if self.save_at.is_some_and(|at| at <= now) {
-            return Some(ForwardAction::SaveMarks(self.take_marks()));
-        }
-        if let Some(why) = self.reset.take()
-            && let Some(connection) = &self.connection
-        {
-            self.resetting = true;
-            let conn = connection.conn;
-            return Some(ForwardAction::Reset { conn, why });
+        if self.is_save_due(now) {
+            let entries = self.take_marks();
+            if !entries.is_empty() {
+                return Some(ForwardAction::SaveMarks(entries));
+            }
         }
         if self.resetting {
+            return None;
+        }
+        let connection = self.connection.as_ref()?;
+        if let Some(why) = self.reset.take() {
+            self.resetting = true;
+            return Some(ForwardAction::Reset {
+                conn: connection.conn,
+                why,
+            });
+        }
+        if self.paused_until.is_some() {
             return None;
         }
         self.publish(now).or_else(|| self.fetch())
     }
 
-    /// The marks as meta entries, now rather than later: at a clean stop.
-    pub fn take_marks(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.save_at = None;
-        let dirty = self.places.iter_mut().filter(|place| place.dirty);
-        let mut entries: Vec<_> = dirty
-            .map(|place| {
-                place.dirty = false;
-                place.entry()
-            })
-            .collect();
-        if std::mem::take(&mut self.session_dirty)
-            && let Some(session) = self.session
-        {
-            entries.push((SESSION_META_KEY.to_vec(), session.0.to_vec()));
+    fn is_save_due(&self, now: Mono) -> bool {
+        let window = self
+            .connection
+            .as_ref()
+            .map_or(usize::MAX, Connection::window);
+        let many = self.saving.moved >= window.div_ceil(2);
+        let due = self
+            .saving
+            .due
+            .is_some_and(|due| due <= now || self.draining);
+        self.saving.under_way.is_none() && (many || due)
+    }
+
+    /// The gateway is to stop: from here on marks are kept as soon as they move,
+    /// so that the next start sends nothing again.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    fn take_marks(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.saving.due = None;
+        let moved = std::mem::take(&mut self.saving.moved);
+        let mut entries = Vec::new();
+        for place in self.places.iter_mut().filter(|place| place.dirty) {
+            place.dirty = false;
+            entries.push(place.entry());
+        }
+        if std::mem::take(&mut self.receiver.dirty) {
+            entries.extend(self.receiver.entry());
+        }
+        if !entries.is_empty() {
+            self.saving.under_way = Some(moved);
         }
         entries
     }
 
     fn fetch(&mut self) -> Option<ForwardAction> {
-        if self.connection.is_none() || self.fetching.is_some() {
-            return None;
-        }
+        let busy = |place: &&Place| place.is_loaded() || place.is_fetching();
+        let loaded = self.places.iter().filter(busy).count();
         let count = self.places.len();
-        let order = (0..count).map(|n| (self.turn + n) % count);
-        let next = order.clone().find(|at| self.places[*at].wants_blocks())?;
-        self.fetching = Some((next, true));
-        let place = &self.places[next];
-        Some(ForwardAction::Fetch {
-            at: place.at,
-            from: place.cursor,
-        })
+        let mut order = (0..count).map(|n| (self.turn + n) % count);
+        let (index, from) = order.find_map(|index| {
+            let place = &self.places[index];
+            let may = busy(&place) || loaded < FORWARD_LOADED_MAX;
+            let from = place.next_fetch().filter(|_| may)?;
+            Some((index, from))
+        })?;
+        let place = &mut self.places[index];
+        place.fetching(from);
+        Some(ForwardAction::Fetch { at: place.at, from })
     }
 
     /// The next block of the next partition that has one, in turn.
     fn publish(&mut self, now: Mono) -> Option<ForwardAction> {
-        let count = self.places.len();
+        let unkept = self.saving.moved + self.saving.under_way.unwrap_or(0);
         loop {
             let connection = self.connection.as_mut()?;
-            if !connection.has_room(FORWARD_BYTES_MAX) {
+            if !connection.has_room(unkept, FORWARD_BYTES_MAX) {
                 return None;
             }
+            let count = self.places.len();
             let mut order = (0..count).map(|n| (self.turn + n) % count);
-            let at = order.find(|at| !self.places[*at].blocks.is_empty())?;
-            let place = &mut self.places[at];
-            let stored = place.blocks.pop_front()?;
+            let index = order.find(|index| self.places[*index].is_ready())?;
+            self.turn = (index + 1) % count;
+            let place = &mut self.places[index];
+            let (stored, end) = match place.take()? {
+                Next::Block(stored, end) => (stored, end),
+                Next::Parked => {
+                    self.counters.parked += 1;
+                    self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
+                    continue;
+                }
+            };
             let Ok(block) = decode(stored.key, &stored.bytes) else {
-                self.counters.blocks_bad += 1;
-                place.cursor = Offset(stored.key.base.0 + 1);
+                place.is_bad(stored.key.base, end);
                 continue;
             };
-            self.turn = (at + 1) % count;
             let id = MessageId::of(&self.gateway, self.info.log_id, &place.stream, &block);
-            let resend = block.base < place.reached;
-            place.cursor = block.end();
-            place.reached = place.reached.max(block.end());
-            self.counters.published += 1;
-            self.counters.resent += u64::from(resend);
             let payload = DataMessage::render(&id, &block);
-            let send = connection.push(at, block.end(), payload.len(), now);
+            let replayed = block.base < place.replay_below;
+            self.counters.published += 1;
+            self.counters.resent += u64::from(block.base < place.reached);
+            let send = connection.push(InFlight {
+                place: index,
+                rewinds: place.rewinds,
+                first: block.base,
+                end,
+                bytes: payload.len(),
+                sent_at: now,
+            });
+            place.handed_over(end);
             return Some(ForwardAction::Publish {
                 conn: connection.conn,
                 send,
                 topic: self.gateway.data_topic(&place.stream, block.at.partition),
                 payload,
-                user_properties: id.user_properties(resend),
+                user_properties: id.user_properties(replayed),
             });
         }
     }
 
-    fn rewind_cursors(&mut self) {
-        self.places.iter_mut().for_each(Place::rewind_cursor);
-        if let Some((_, of_use)) = self.fetching.as_mut() {
-            *of_use = false;
-        }
-    }
-
-    /// Whether the broker has acked everything that is durable.
+    /// Whether the broker has acked everything that is durable, and the marks that
+    /// say so are kept.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.places.iter().all(|place| place.sent >= place.head)
-    }
-
-    /// How forwarding is doing, as JSON.
-    #[must_use]
-    pub fn status(&self) -> Value {
-        let sum = |of: fn(&Place) -> u64| self.places.iter().map(of).sum::<u64>();
-        let readings = self.places.iter().filter(|p| p.at.topic == READINGS);
-        let Counters {
-            published,
-            resent,
-            refused,
-            parked,
-            blocks_bad,
-            disconnects,
-            rewinds,
-        } = self.counters;
-        json!({
-            "connected": self.connection.is_some() && !self.resetting,
-            "receiver_known": self.session.is_some(),
-            "readings": readings.map(|place| place.sent.0).sum::<u64>(),
-            "backlog": sum(|place| place.head.0 - place.sent.0.min(place.head.0)),
-            "unconfirmed": sum(|place| place.head.0 - place.confirmed.0.min(place.head.0)),
-            "in_flight": self.connection.as_ref().map_or(0, Connection::len),
-            "published": published,
-            "resent": resent,
-            "refused": refused,
-            "parked": parked,
-            "blocks_bad": blocks_bad,
-            "disconnects": disconnects,
-            "rewinds": rewinds,
-            "last_disconnect": self.last_disconnect,
-        })
+        let sent = |place: &Place| place.marks.sent >= place.head && !place.dirty;
+        self.places.iter().all(sent) && self.saving.under_way.is_none()
     }
 }
 
-/// Whether another try of the same message can only fail again.
-fn is_about_the_message(why: Refusal) -> bool {
+/// What to do about a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    /// Another try of the same message can only fail again: park it after some.
+    Message,
+    /// All of the topic is refused until somebody changes the broker's rules:
+    /// wait and try for ever, the data stays in the log.
+    Topic,
+    /// The broker is full: all wait.
+    Pause,
+    /// A new connection clears it.
+    Reset,
+}
+
+fn policy(why: Refusal) -> Policy {
     match why {
         Refusal::PayloadInvalid
         | Refusal::TooLarge { .. }
         | Refusal::Unspecified
-        | Refusal::Implementation => true,
-        Refusal::Quota
-        | Refusal::NotAuthorized
-        | Refusal::TopicInvalid
-        | Refusal::PacketIdInUse => false,
+        | Refusal::Implementation => Policy::Message,
+        Refusal::NotAuthorized | Refusal::TopicInvalid => Policy::Topic,
+        Refusal::Quota => Policy::Pause,
+        Refusal::PacketIdInUse => Policy::Reset,
     }
 }

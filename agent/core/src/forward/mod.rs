@@ -1,13 +1,24 @@
 //! Forwarding: from the log to a broker, at least once and in order.
 //!
 //! The outbox is the log itself: what is to be sent stands between a partition's
-//! mark and its durable head. `connection` is the window over what is on its way,
-//! `place` one partition's marks, `machine` the rules.
+//! mark and its durable head. `marks` is what is kept over restarts, `place` one
+//! partition, `connection` the window over what is on its way, `receiver` what is
+//! known of the far side, `machine` the rules. Argument and byte table:
+//! `agent/core/docs/forward.md`.
+
+mod ids;
+mod marks;
+mod patience;
 
 mod connection;
-mod ids;
-mod machine;
 mod place;
+mod receiver;
+
+mod machine;
+mod status;
+
+#[cfg(test)]
+mod tests;
 
 pub use ids::{ConnNo, Refusal, SendNo};
 pub use machine::{Forward, ForwardAction, ForwardConfig};

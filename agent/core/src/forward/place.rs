@@ -1,19 +1,57 @@
 //! One partition's place in forwarding: what is durable, what the broker has, what
-//! the receiver has applied, and where the connection reads.
+//! the receiver has applied, and what goes out next.
 //!
-//! Holds always: `confirmed <= sent <= head` once clamped, and `sent` moves back
-//! only when the receiver's side asks for it.
+//! Holds always: `confirmed <= sent <= head`; nothing at or above `head` is given
+//! out; `sent` moves back only when the receiver's side has lost something. Bound:
+//! one read of the log and READ_AHEAD_BLOCKS. Knows no connection and no clock.
 
 use std::collections::VecDeque;
 
+use super::marks::{Marks, mark_key};
+use super::patience::Patience;
+use crate::limits::{FORWARD_REFUSALS_MAX, FORWARD_RETRY_MAX_US, FORWARD_RETRY_MIN_US};
+use crate::log::decode::decode_head;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::payload::StreamName;
-use crate::units::Offset;
+use crate::units::{Mono, Offset};
 
-/// Meta keys of marks: this, topic u16 and partition u16 big-endian.
-pub(super) const MARK_META_PREFIX: &[u8] = b"forward/mark/";
-/// Marks as stored: sent u64, confirmed u64, little-endian.
-const MARK_BYTES: usize = 16;
+/// The log is read on while no more blocks than this wait.
+const READ_AHEAD_BLOCKS: usize = 4;
+
+/// A read of the log on its way.
+#[derive(Debug, Clone, Copy)]
+struct Fetch {
+    from: Offset,
+    /// The place was rewound meanwhile: the answer is of no use.
+    stale: bool,
+}
+
+/// A block that waits to go out, and the offset after its last record.
+#[derive(Debug)]
+struct Waiting {
+    stored: StoredBlock,
+    end: Offset,
+}
+
+/// A block that the broker does not take.
+#[derive(Debug, Clone, Copy)]
+struct Trouble {
+    first: Offset,
+    /// Refusals in a row for a reason of the message's own.
+    refusals: u32,
+    /// Refusals in a row of any kind: each waits longer.
+    tries: u32,
+    /// Not tried again before; `None` once that has passed.
+    until: Option<Mono>,
+}
+
+/// What a place gives out.
+#[derive(Debug)]
+pub(super) enum Next {
+    Block(StoredBlock, Offset),
+    /// A block has been refused too often and was passed over.
+    Parked,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -21,18 +59,33 @@ pub(super) struct Place {
     pub at: TopicPartition,
     pub stream: StreamName,
     pub head: Offset,
-    /// All below are acked by the broker.
-    pub sent: Offset,
-    /// All below are applied by the receiver, as far as it said.
-    pub confirmed: Offset,
-    /// Next offset to hand over on this connection.
-    pub cursor: Offset,
+    /// Head when the log was opened: what a receiver has of earlier openings
+    /// says nothing about offsets from here on.
+    opened_at: Offset,
+    pub marks: Marks,
+    /// Next offset to give out.
+    cursor: Offset,
+    /// Up to here the cursor moved without giving anything out.
+    skipped_to: Offset,
+    /// A probe: after one block the cursor goes on from here.
+    resume_at: Option<Offset>,
     /// Highest offset ever handed over by this process: below it is a resend.
     pub reached: Offset,
-    pub blocks: VecDeque<StoredBlock>,
-    /// Refusals in a row of the block at `sent`.
-    pub refusals: u32,
+    /// What lies below was there before the connection: flagged as replayed.
+    pub replay_below: Offset,
+    blocks: VecDeque<Waiting>,
+    fetch: Option<Fetch>,
+    /// With this head the log had nothing whole to give.
+    starved_at: Option<Offset>,
+    /// Counts the times that the place went back.
+    pub rewinds: u64,
+    /// Messages handed over since the last rewind without an answer.
+    in_flight: usize,
+    trouble: Option<Trouble>,
     pub dirty: bool,
+    /// Records passed over because the log could not give them.
+    pub unreadable: u64,
+    pub patience: Patience,
 }
 
 impl Place {
@@ -41,117 +94,285 @@ impl Place {
             at,
             stream,
             head,
-            sent: Offset(0),
-            confirmed: Offset(0),
+            opened_at: head,
+            marks: Marks::none(),
             cursor: Offset(0),
+            skipped_to: Offset(0),
+            resume_at: None,
             reached: Offset(0),
+            replay_below: head,
             blocks: VecDeque::new(),
-            refusals: 0,
+            fetch: None,
+            starved_at: None,
+            rewinds: 0,
+            in_flight: 0,
+            trouble: None,
             dirty: false,
+            unreadable: 0,
+            patience: Patience::default(),
         }
     }
 
     /// Takes the marks of an earlier run. A mark past the durable head belongs to
     /// records that a power cut took: it is clamped, which costs duplicates.
     pub(super) fn restore(&mut self, value: &[u8]) {
-        let (halves, []) = value.as_chunks::<8>() else {
-            return;
-        };
-        if let [sent, confirmed] = halves {
-            self.sent = Offset(u64::from_le_bytes(*sent)).min(self.head);
-            self.confirmed = Offset(u64::from_le_bytes(*confirmed)).min(self.sent);
-            self.rewind_cursor();
+        if let Some(marks) = Marks::parse(value) {
+            self.marks = marks.clamped(self.head);
+            self.reached = self.marks.sent;
+            self.rewind();
         }
     }
 
     /// The meta entry that keeps the marks.
     pub(super) fn entry(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut value = Vec::with_capacity(MARK_BYTES);
-        value.extend_from_slice(&self.sent.0.to_le_bytes());
-        value.extend_from_slice(&self.confirmed.0.to_le_bytes());
-        (mark_key(self.at), value)
+        (mark_key(self.at), self.marks.to_bytes())
     }
 
-    /// Starts to read again from the mark.
-    pub(super) fn rewind_cursor(&mut self) {
-        self.cursor = self.sent;
+    /// More is durable.
+    pub(super) fn on_durable(&mut self, head: Offset) {
+        self.head = self.head.max(head);
+    }
+
+    /// Goes back to the mark: what is on its way moves no mark any more.
+    pub(super) fn rewind(&mut self) {
+        self.cursor = self.marks.sent;
+        self.skipped_to = self.cursor;
+        self.resume_at = None;
         self.blocks.clear();
-    }
-
-    /// Takes the mark back to `to`, when it is past it.
-    pub(super) fn rewind_mark(&mut self, to: Offset) {
-        if to < self.sent {
-            (self.sent, self.dirty) = (to, true);
-            self.confirmed = self.confirmed.min(to);
+        self.rewinds += 1;
+        self.in_flight = 0;
+        if let Some(fetch) = self.fetch.as_mut() {
+            fetch.stale = true;
         }
     }
 
+    /// Takes the marks back to `to`, when they are past it, and the cursor with
+    /// them: the receiver's side has lost what lies above.
+    pub(super) fn lose(&mut self, to: Offset) {
+        if to < self.marks.sent {
+            self.marks.sent = to;
+            self.marks.confirmed = self.marks.confirmed.min(to);
+            self.dirty = true;
+            self.replay_below = self.head;
+            self.rewind();
+        }
+    }
+
+    /// The receiver's side may have lost all that it has not confirmed, also what
+    /// is on its way and acked already.
+    pub(super) fn lose_unconfirmed(&mut self) {
+        self.lose(self.marks.confirmed);
+        self.rewind();
+    }
+
+    /// Sends the block at `confirmed` once more and goes on where it was: cheap
+    /// when nobody listens, and an answer when somebody does.
+    pub(super) fn probe(&mut self) {
+        if self.resume_at.is_none() && self.marks.confirmed < self.cursor {
+            self.resume_at = Some(self.cursor);
+            self.cursor = self.marks.confirmed;
+            self.blocks.clear();
+            if let Some(fetch) = self.fetch.as_mut() {
+                fetch.stale = true;
+            }
+        }
+    }
+
+    /// Largest offset that a mark of the receiver can mean, when what it has
+    /// applied is of this opening of the log or only of earlier ones.
+    pub(super) fn confirmable(&self, of_this_opening: bool) -> Offset {
+        if of_this_opening {
+            self.head
+        } else {
+            self.opened_at.min(self.head)
+        }
+    }
+
+    /// The receiver has applied all below `next`, which is confirmable. What is
+    /// applied need not be sent, whatever the broker acked.
     pub(super) fn confirm(&mut self, next: Offset) {
-        let next = next.min(self.head);
-        if next != self.confirmed {
-            (self.confirmed, self.dirty) = (next, true);
-            // What is applied need not be sent, whatever the broker acked.
-            self.sent = self.sent.max(next);
+        if next <= self.marks.confirmed {
+            return;
+        }
+        self.marks.confirmed = next;
+        self.marks.sent = self.marks.sent.max(next);
+        self.dirty = true;
+        self.resume_at = self.resume_at.map(|at| at.max(next));
+        if self.cursor < next {
+            self.cursor = next;
+            while self.blocks.front().is_some_and(|block| block.end <= next) {
+                self.blocks.pop_front();
+            }
         }
     }
 
-    pub(super) fn wants_blocks(&self) -> bool {
-        self.blocks.is_empty() && self.cursor < self.head
+    /// The receiver says less than before: its own state is lost.
+    pub(super) fn confirm_less(&mut self, next: Offset) {
+        self.lose(next);
+        if next < self.marks.confirmed {
+            (self.marks.confirmed, self.dirty) = (next, true);
+        }
     }
-}
 
-pub(super) fn mark_key(at: TopicPartition) -> Vec<u8> {
-    let mut key = MARK_META_PREFIX.to_vec();
-    key.extend_from_slice(&at.topic.0.to_be_bytes());
-    key.extend_from_slice(&at.partition.0.to_be_bytes());
-    key
-}
+    /// Where to read the log on, when that is wanted.
+    pub(super) fn next_fetch(&self) -> Option<Offset> {
+        let from = self.blocks.back().map_or(self.cursor, |block| block.end);
+        let wanted = self.fetch.is_none()
+            && self.blocks.len() <= READ_AHEAD_BLOCKS
+            && from < self.head
+            && self.starved_at != Some(self.head)
+            && self.waits_until().is_none();
+        wanted.then_some(from)
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::units::{PartitionId, TopicId};
+    /// The read that [`Place::next_fetch`] wanted is on its way.
+    pub(super) fn fetching(&mut self, from: Offset) {
+        self.fetch = Some(Fetch { from, stale: false });
+    }
 
-    fn place() -> Place {
-        let at = TopicPartition {
-            topic: TopicId(16),
-            partition: PartitionId(1),
+    pub(super) fn is_fetching(&self) -> bool {
+        self.fetch.is_some()
+    }
+
+    /// Whether blocks wait to go out.
+    pub(super) fn is_loaded(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// Takes what a read of the log brought: whole blocks in order, the first of
+    /// which may begin before the offset asked for.
+    pub(super) fn on_fetched(&mut self, blocks: Vec<StoredBlock>) {
+        let Some(fetch) = self.fetch.take().filter(|fetch| !fetch.stale) else {
+            return;
         };
-        Place::new(at, StreamName::new("a").expect("a name"), Offset(100))
-    }
-
-    fn marks(place: &Place) -> (u64, u64, u64) {
-        (place.sent.0, place.confirmed.0, place.cursor.0)
-    }
-
-    #[test]
-    fn marks_come_back_and_are_clamped_to_the_durable_head() {
-        for (name, sent, confirmed, want) in [
-            ("as they were", 50, 40, (50, 40, 50)),
-            ("up to the head", 100, 100, (100, 100, 100)),
-            ("past the head", 101, 101, (100, 100, 100)),
-            ("confirmed past sent", 50, 60, (50, 50, 50)),
-        ] {
-            let mut before = place();
-            (before.sent, before.confirmed) = (Offset(sent), Offset(confirmed));
-            let mut after = place();
-            after.restore(&before.entry().1);
-            assert_eq!(marks(&after), want, "{name}");
+        let mut next = fetch.from;
+        for stored in blocks {
+            let base = stored.key.base;
+            if base >= self.head {
+                break;
+            }
+            match decode_head(stored.key, &stored.bytes) {
+                Ok(head) if head.end() <= next => {}
+                // Not all durable: it comes with the next head.
+                Ok(head) if head.end() > self.head => {
+                    self.starved_at = Some(self.head);
+                    return;
+                }
+                Ok(head) => {
+                    next = head.end();
+                    self.blocks.push_back(Waiting { stored, end: next });
+                }
+                // How far it reaches shows with the next one.
+                Err(_) => {}
+            }
         }
-        let mut bad = place();
-        bad.restore(b"short");
-        assert_eq!(marks(&bad), (0, 0, 0));
+        if next == fetch.from {
+            // The log has nothing readable from here up to the head.
+            self.skip_to(self.head);
+        }
     }
 
-    #[test]
-    fn rewinding_never_goes_forward() {
-        let mut place = place();
-        (place.sent, place.confirmed) = (Offset(50), Offset(40));
-        place.rewind_mark(Offset(60));
-        assert_eq!(marks(&place), (50, 40, 0));
-        place.rewind_mark(Offset(30));
-        assert_eq!(marks(&place), (30, 30, 0));
-        place.confirm(Offset(45));
-        assert_eq!(marks(&place), (45, 45, 0));
+    /// Passes over what cannot be given out.
+    fn skip_to(&mut self, to: Offset) {
+        self.unreadable += to.0.saturating_sub(self.cursor.0);
+        self.pass_to(to);
+    }
+
+    fn pass_to(&mut self, to: Offset) {
+        self.cursor = self.cursor.max(to);
+        self.skipped_to = self.skipped_to.max(to);
+        self.settle();
+    }
+
+    /// What was passed over counts as done once all before it is answered.
+    fn settle(&mut self) {
+        if self.in_flight == 0 && self.resume_at.is_none() && self.skipped_to > self.marks.sent {
+            self.marks.sent = self.skipped_to;
+            self.dirty = true;
+        }
+    }
+
+    /// Until when the place waits before it tries again what was refused.
+    pub(super) fn waits_until(&self) -> Option<Mono> {
+        self.trouble.and_then(|trouble| trouble.until)
+    }
+
+    /// Ends a wait that is over.
+    pub(super) fn handle_deadline(&mut self, now: Mono) {
+        if let Some(trouble) = self.trouble.as_mut() {
+            trouble.until = trouble.until.filter(|until| *until > now);
+        }
+    }
+
+    /// Whether [`Place::take`] has something.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_loaded() && self.waits_until().is_none()
+    }
+
+    /// The next block to hand over.
+    pub(super) fn take(&mut self) -> Option<Next> {
+        let Waiting { stored, end } = self.blocks.pop_front()?;
+        let first = stored.key.base;
+        if first > self.cursor {
+            self.skip_to(first);
+        }
+        let parked =
+            |trouble: &Trouble| trouble.first == first && trouble.refusals >= FORWARD_REFUSALS_MAX;
+        if self.trouble.as_ref().is_some_and(parked) {
+            self.trouble = None;
+            self.marks.park(first, end);
+            self.dirty = true;
+            self.pass_to(end);
+            return Some(Next::Parked);
+        }
+        self.cursor = end;
+        if let Some(resume_at) = self.resume_at.take() {
+            self.cursor = resume_at.max(end);
+            self.blocks.clear();
+        }
+        Some(Next::Block(stored, end))
+    }
+
+    /// The block that [`Place::take`] gave out is on its way.
+    pub(super) fn handed_over(&mut self, end: Offset) {
+        self.in_flight += 1;
+        self.reached = self.reached.max(end);
+    }
+
+    /// The block that [`Place::take`] gave out cannot be read after all.
+    pub(super) fn is_bad(&mut self, first: Offset, end: Offset) {
+        self.unreadable += end.0 - first.0;
+        self.skipped_to = self.skipped_to.max(end);
+        self.settle();
+    }
+
+    /// The broker has acked a block handed over since the last rewind.
+    pub(super) fn on_acked(&mut self, first: Offset, end: Offset) {
+        self.in_flight -= 1;
+        if end > self.marks.sent {
+            self.marks.sent = end;
+            self.dirty = true;
+        }
+        if self.trouble.is_some_and(|trouble| trouble.first <= first) {
+            self.trouble = None;
+        }
+        self.settle();
+    }
+
+    /// The broker refused a block: goes back to the mark and tries again later,
+    /// in order. `counts` when the reason is the message's own.
+    pub(super) fn on_refused(&mut self, first: Offset, counts: bool, now: Mono) {
+        let before = self.trouble.filter(|trouble| trouble.first == first);
+        let (refusals, tries) = before.map_or((0, 0), |t| (t.refusals, t.tries));
+        let doubled = FORWARD_RETRY_MIN_US.saturating_mul(1 << tries.min(32));
+        self.trouble = Some(Trouble {
+            first,
+            refusals: refusals + u32::from(counts),
+            tries: tries + 1,
+            until: Some(Mono(
+                now.0.saturating_add(doubled.min(FORWARD_RETRY_MAX_US)),
+            )),
+        });
+        self.rewind();
     }
 }

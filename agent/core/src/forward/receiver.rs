@@ -1,0 +1,120 @@
+//! What the forwarder believes of the receiver: which session it is in, whether
+//! it is there.
+//!
+//! Holds always: within one connection a hello outranks what acks say, because a
+//! retained ack may be older than the hello beside it. Knows no marks.
+
+use crate::payload::SessionNonce;
+
+/// Meta key of the receiver's session that the marks are of.
+pub(super) const SESSION_META_KEY: &[u8] = b"forward/session";
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Receiver {
+    session: Option<SessionNonce>,
+    online: bool,
+    /// A hello came by this connection.
+    greeted: bool,
+    pub dirty: bool,
+}
+
+/// What a message of the receiver means for the marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Session {
+    Same,
+    /// What the broker had acked may be lost: back to what is confirmed.
+    New,
+    /// Of a session that is over.
+    Old,
+}
+
+impl Receiver {
+    /// With the session that the meta entry names; anything else names none.
+    pub(super) fn restore(value: Option<&[u8]>) -> Self {
+        let nonce = value.and_then(|value| value.try_into().ok());
+        Self {
+            session: nonce.map(SessionNonce),
+            online: false,
+            greeted: false,
+            dirty: false,
+        }
+    }
+
+    pub(super) fn entry(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let session = self.session?;
+        Some((SESSION_META_KEY.to_vec(), session.0.to_vec()))
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Known, and says that it is there.
+    pub(super) fn is_online(&self) -> bool {
+        self.online && self.session.is_some()
+    }
+
+    /// The connection ended: the next one brings a new hello.
+    pub(super) fn on_disconnected(&mut self) {
+        (self.online, self.greeted) = (false, false);
+    }
+
+    pub(super) fn on_hello(&mut self, session: SessionNonce, online: bool) -> Session {
+        (self.online, self.greeted) = (online, true);
+        self.take(session)
+    }
+
+    pub(super) fn on_ack(&mut self, session: SessionNonce) -> Session {
+        if self.greeted && self.session != Some(session) {
+            return Session::Old;
+        }
+        self.take(session)
+    }
+
+    fn take(&mut self, session: SessionNonce) -> Session {
+        if self.session.replace(session) == Some(session) {
+            return Session::Same;
+        }
+        self.dirty = true;
+        Session::New
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SessionNonce = SessionNonce([1; 16]);
+    const B: SessionNonce = SessionNonce([2; 16]);
+
+    #[test]
+    fn a_hello_outranks_a_retained_ack() {
+        let mut receiver = Receiver::restore(None);
+        assert!(!receiver.is_known());
+        assert_eq!(receiver.on_ack(A), Session::New, "no hello yet");
+        assert_eq!(receiver.on_ack(A), Session::Same);
+        assert!(!receiver.is_online(), "an ack may be old");
+        assert_eq!(receiver.on_hello(B, true), Session::New);
+        assert_eq!(receiver.on_ack(A), Session::Old);
+        assert_eq!(receiver.on_ack(B), Session::Same);
+        assert!(receiver.is_online());
+        assert_eq!(receiver.on_hello(B, false), Session::Same);
+        assert!(!receiver.is_online());
+        receiver.on_disconnected();
+        assert_eq!(receiver.on_ack(A), Session::New);
+    }
+
+    #[test]
+    fn the_session_is_kept() {
+        let mut receiver = Receiver::restore(None);
+        assert_eq!(receiver.entry(), None);
+        receiver.on_hello(A, true);
+        assert!(receiver.dirty);
+        let (key, value) = receiver.entry().expect("a session");
+        assert_eq!(key, SESSION_META_KEY);
+        let mut again = Receiver::restore(Some(&value));
+        assert_eq!(again.on_hello(A, true), Session::Same);
+        assert!(!Receiver::restore(Some(b"short")).is_known());
+    }
+}

@@ -1,0 +1,82 @@
+//! How forwarding is doing, for operators. Decides nothing.
+
+use serde_json::{Value, json};
+
+use super::connection::Connection;
+use super::ids::Refusal;
+use super::machine::Forward;
+use super::place::Place;
+use crate::log::topic::READINGS;
+
+/// Counts since the start of the process.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counters {
+    pub published: u64,
+    /// Of these, again.
+    pub resent: u64,
+    pub refused: u64,
+    /// Messages given up after FORWARD_REFUSALS_MAX refusals.
+    pub parked: u64,
+    pub disconnects: u64,
+    /// Times that the marks went back because the receiver's side lost something.
+    pub rewinds: u64,
+    /// Blocks sent again to see whether the receiver misses them.
+    pub probes: u64,
+    /// Messages from the receiver's side that do not read.
+    pub messages_bad: u64,
+    pub last_refusal: Option<Refusal>,
+}
+
+impl Forward {
+    /// How forwarding is doing, as JSON.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let sum = |of: fn(&Place) -> u64| self.places.iter().map(of).sum::<u64>();
+        let readings = self.places.iter().filter(|p| p.at.topic == READINGS);
+        let parked: Vec<Value> = self.places.iter().flat_map(parked_ranges).collect();
+        let Counters {
+            published,
+            resent,
+            refused,
+            parked: parked_now,
+            disconnects,
+            rewinds,
+            probes,
+            messages_bad,
+            last_refusal,
+        } = self.counters;
+        json!({
+            "connected": self.connection.is_some() && !self.resetting,
+            "receiver_known": self.receiver.is_known(),
+            "receiver_online": self.receiver.is_online(),
+            "readings": readings.map(|place| place.marks.sent.0).sum::<u64>(),
+            "backlog": sum(|place| place.head.0.saturating_sub(place.marks.sent.0)),
+            "unconfirmed": sum(|place| place.head.0.saturating_sub(place.marks.confirmed.0)),
+            "in_flight": self.connection.as_ref().map_or(0, Connection::len),
+            "published": published,
+            "resent": resent,
+            "refused": refused,
+            "parked": parked_now,
+            "parked_ever": sum(|place| place.marks.parked),
+            "parked_ranges": parked,
+            "records_unreadable": sum(|place| place.unreadable),
+            "disconnects": disconnects,
+            "rewinds": rewinds,
+            "probes": probes,
+            "messages_bad": messages_bad,
+            "last_refusal": last_refusal.map(|why| why.to_string()),
+            "last_disconnect": self.last_disconnect,
+        })
+    }
+}
+
+fn parked_ranges(place: &Place) -> impl Iterator<Item = Value> + '_ {
+    place.marks.ranges.iter().map(|(first, end)| {
+        json!({
+            "stream": place.stream.as_str(),
+            "partition": place.at.partition.0,
+            "first_offset": first.0,
+            "last_offset": end.0 - 1,
+        })
+    })
+}

@@ -1,0 +1,5 @@
+//! Tests of forwarding against a model of log, broker and receiver.
+
+mod faults;
+mod rules;
+mod world;

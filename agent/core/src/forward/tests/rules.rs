@@ -1,0 +1,431 @@
+//! One rule each.
+
+use super::super::machine::Forward;
+use super::super::{ConnNo, Refusal, SendNo};
+use super::world::{ACK_TIMEOUT_US, WINDOW, World, at};
+use crate::limits::{FORWARD_REFUSALS_MAX, FORWARD_RETRY_MIN_US, FORWARD_STALL_MIN_US};
+use crate::payload::{Command, UPSTREAM_TOPIC};
+use crate::units::Offset;
+
+/// A connected world with `blocks` blocks of two records in one partition.
+fn with_backlog(blocks: usize) -> World {
+    let mut world = World::new();
+    for _ in 0..blocks {
+        world.append(at(0), 2);
+    }
+    world.commit();
+    world.connect();
+    world
+}
+
+fn all_through(world: &mut World) {
+    // A read of the log, its answer, what follows from it.
+    for _ in 0..3 {
+        world.pump();
+    }
+    while !world.broker.inbound.is_empty() || !world.broker.answers.is_empty() {
+        world.broker_takes();
+        world.deliver_answer();
+        world.commit();
+    }
+}
+
+fn most_sends(world: &World) -> u32 {
+    world
+        .truth
+        .values()
+        .flat_map(|t| t.sends.values().copied())
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn the_window_is_full_and_no_fuller() {
+    let mut world = with_backlog(30);
+    world.pump();
+    world.pump();
+    world.pump();
+    assert_eq!(world.broker.inbound.len(), usize::from(WINDOW));
+}
+
+#[test]
+fn a_backlog_drains_on_connect_without_new_data() {
+    let mut world = World::new();
+    for n in 0..100 {
+        world.append(at(n % 4), 2);
+    }
+    world.commit();
+    world.connect();
+    all_through(&mut world);
+    assert!(
+        world
+            .truth
+            .values()
+            .all(|t| t.taken.len() as u64 == t.durable)
+    );
+    assert_eq!(most_sends(&world), 1);
+}
+
+#[test]
+fn a_clean_restart_sends_nothing_again() {
+    let mut world = with_backlog(20);
+    all_through(&mut world);
+    world.forward.drain();
+    world.commit();
+    world.commit();
+    assert!(world.forward.is_drained());
+    world.crash(0);
+    world.append(at(0), 2);
+    world.commit();
+    world.connect();
+    all_through(&mut world);
+    assert_eq!(most_sends(&world), 1);
+    assert_eq!(world.truth[&at(0)].taken.len(), 42);
+}
+
+#[test]
+fn a_crash_sends_at_most_a_window_again() {
+    for stop in 0..60 {
+        let mut world = with_backlog(60);
+        for step in 0..stop {
+            world.broker_takes();
+            world.deliver_answer();
+            if step % 5 == 0 {
+                world.commit();
+            }
+        }
+        world.crash(usize::from(WINDOW));
+        world.connect();
+        all_through(&mut world);
+        let again = world.truth[&at(0)]
+            .sends
+            .values()
+            .filter(|n| **n > 1)
+            .count();
+        assert!(
+            again <= 2 * usize::from(WINDOW),
+            "{again} records after {stop} steps"
+        );
+        assert_eq!(world.truth[&at(0)].taken.len(), 120);
+    }
+}
+
+#[test]
+fn ten_thousand_disconnects_stall_nothing() {
+    let mut world = World::new();
+    for n in 0..200 {
+        world.append(at(n % 4), 1);
+    }
+    world.commit();
+    for n in 0..10_000 {
+        world.connect();
+        world.commit();
+        if n % 3 == 0 {
+            world.broker_takes();
+        }
+        if n % 7 == 0 {
+            world.deliver_answer();
+        }
+        world.disconnect(n % 2);
+    }
+    assert_eq!(world.count("disconnects"), 10_000);
+    world.receiver_connects();
+    world.settle();
+}
+
+#[test]
+fn a_broker_that_acks_nothing_is_given_up_at_the_timeout_and_not_before() {
+    for (name, wait, resets) in [
+        ("before", ACK_TIMEOUT_US - 1, 0),
+        ("at", ACK_TIMEOUT_US, 1),
+        ("after", ACK_TIMEOUT_US + 1, 1),
+    ] {
+        let mut world = with_backlog(3);
+        world.pump();
+        assert!(!world.broker.inbound.is_empty());
+        world.wait(wait);
+        assert_eq!(world.resets, resets, "{name}");
+    }
+}
+
+#[test]
+fn acks_of_another_connection_and_of_nothing_change_nothing() {
+    let mut world = with_backlog(3);
+    world.pump();
+    world.forward.on_acked(ConnNo(99), SendNo(0), world.now);
+    world.forward.on_acked(ConnNo(1), SendNo(99), world.now);
+    world
+        .forward
+        .on_refused(ConnNo(99), SendNo(0), Refusal::Quota, world.now);
+    assert_eq!(world.forward.places[0].marks.sent, Offset(0));
+    assert_eq!(world.count("refused"), 0);
+}
+
+#[test]
+fn partitions_take_turns() {
+    let mut world = World::new();
+    for n in [0, 1, 2, 3] {
+        for _ in 0..20 {
+            world.append(at(n), 1);
+        }
+    }
+    world.commit();
+    world.connect();
+    for _ in 0..40 {
+        world.pump();
+        world.broker_takes();
+        world.deliver_answer();
+        world.commit();
+    }
+    let taken: Vec<usize> = world.truth.values().map(|t| t.taken.len()).collect();
+    assert!(taken.iter().all(|n| (8..=12).contains(n)), "{taken:?}");
+}
+
+#[test]
+fn a_message_that_is_always_refused_is_parked_and_holds_up_nothing() {
+    for why in [
+        Refusal::PayloadInvalid,
+        Refusal::Unspecified,
+        Refusal::Implementation,
+        Refusal::TooLarge {
+            packet_bytes: 2,
+            bytes_max: 1,
+        },
+    ] {
+        let mut world = with_backlog(3);
+        world.append(at(1), 1);
+        world.commit();
+        let mut refusals = 0;
+        for _ in 0..200 {
+            world.pump();
+            let bad = world
+                .broker
+                .inbound
+                .front()
+                .is_some_and(|(_, topic, payload)| {
+                    topic.ends_with("readings/0")
+                        && String::from_utf8_lossy(payload).contains("\"first_offset\":2,")
+                });
+            if bad {
+                refusals += 1;
+                world.broker_refuses(why);
+            } else {
+                world.broker_takes();
+            }
+            world.deliver_answer();
+            world.commit();
+            let quiet = world.broker.inbound.is_empty() && world.broker.answers.is_empty();
+            if let Some(deadline) = world.forward.next_deadline().filter(|_| quiet) {
+                world.now = world.now.max(deadline);
+                world.deadline();
+            }
+        }
+        assert_eq!(refusals, FORWARD_REFUSALS_MAX, "{why:?}");
+        assert!(world.forward.is_drained());
+        assert_eq!((world.count("parked"), world.resets), (1, 0));
+        let ranges = &world.forward.status()["parked_ranges"];
+        assert_eq!(ranges[0]["first_offset"], 2);
+        assert_eq!(ranges[0]["last_offset"], 3);
+        // It is remembered over a restart.
+        world.crash(0);
+        assert_eq!(world.count("parked_ever"), 1);
+    }
+}
+
+#[test]
+fn a_topic_that_is_refused_waits_for_ever_and_the_others_go_on() {
+    let mut world = with_backlog(2);
+    for _ in 0..50 {
+        world.append(at(1), 1);
+    }
+    world.commit();
+    for _ in 0..400 {
+        world.pump();
+        let bad = |w: &World| {
+            w.broker
+                .inbound
+                .front()
+                .is_some_and(|(_, topic, _)| topic.ends_with("readings/0"))
+        };
+        if bad(&world) {
+            world.broker_refuses(Refusal::NotAuthorized);
+        } else {
+            world.broker_takes();
+        }
+        world.deliver_answer();
+        world.commit();
+        world.wait(50_000);
+    }
+    assert_eq!(world.truth[&at(1)].taken.len(), 50);
+    assert!(world.truth[&at(0)].taken.is_empty());
+    assert_eq!((world.count("parked"), world.resets), (0, 0));
+    assert!(world.count("refused") < 20, "each wait is longer");
+    // The broker's rules are put right.
+    world.receiver_connects();
+    world.settle();
+}
+
+#[test]
+fn a_full_broker_pauses_all_and_loses_nothing() {
+    let mut world = with_backlog(20);
+    world.pump();
+    world.pump();
+    world.broker_takes();
+    while !world.broker.inbound.is_empty() {
+        world.broker_refuses(Refusal::Quota);
+    }
+    while !world.broker.answers.is_empty() {
+        world.deliver_answer();
+    }
+    // What the first ack made room for was ahead of the refusals.
+    let ahead = world.broker.inbound.len();
+    world.wait(FORWARD_RETRY_MIN_US - 1);
+    assert_eq!(world.broker.inbound.len(), ahead);
+    world.wait(1);
+    world.pump();
+    assert!(world.broker.inbound.len() > ahead);
+    all_through(&mut world);
+    assert_eq!(world.truth[&at(0)].taken.len(), 40);
+    assert_eq!((world.count("parked"), world.resets), (0, 0));
+}
+
+#[test]
+fn a_new_session_of_the_receiver_brings_back_what_is_not_confirmed() {
+    let mut world = World::new();
+    world.receiver_connects();
+    for _ in 0..10 {
+        world.append(at(0), 1);
+    }
+    world.connect();
+    while !world.broker.to_gateway.is_empty() {
+        world.deliver_message();
+    }
+    world.commit();
+    all_through(&mut world);
+    for _ in 0..6 {
+        world.receiver_takes();
+    }
+    world.receiver_acks();
+    while !world.broker.to_gateway.is_empty() {
+        world.deliver_message();
+    }
+    assert_eq!(world.forward.places[0].marks.confirmed, Offset(6));
+    world.broker_loses_all();
+    world.connect();
+    world.receiver_connects();
+    world.settle();
+    let sends = &world.truth[&at(0)].sends;
+    assert!((0..6).all(|offset| sends[&offset] == 1), "{sends:?}");
+    assert!((6..10).all(|offset| sends[&offset] == 2), "{sends:?}");
+}
+
+#[test]
+fn a_log_without_a_receiver_needs_no_word_from_one() {
+    let mut world = with_backlog(5);
+    all_through(&mut world);
+    world.forward.drain();
+    world.commit();
+    world.commit();
+    assert!(world.forward.is_drained());
+    world.wait(100 * FORWARD_STALL_MIN_US);
+    assert_eq!(world.count("probes"), 0);
+}
+
+#[test]
+fn what_a_broker_dropped_silently_is_found_by_one_block() {
+    let mut world = World::new();
+    world.receiver_connects();
+    world.connect();
+    while !world.broker.to_gateway.is_empty() {
+        world.deliver_message();
+    }
+    for _ in 0..12 {
+        world.append(at(0), 1);
+    }
+    world.commit();
+    all_through(&mut world);
+    // All acked, nothing kept: the receiver sees no hole.
+    world.broker.queue.clear();
+    world.wait(FORWARD_STALL_MIN_US - 1);
+    assert!(world.broker.inbound.is_empty());
+    world.wait(1);
+    world.pump();
+    assert_eq!(world.broker.inbound.len(), 1, "one block to see");
+    assert_eq!(world.count("probes"), 1);
+    world.settle();
+}
+
+#[test]
+fn repeated_commands_start_one_resend() {
+    let mut world = with_backlog(10);
+    all_through(&mut world);
+    let command = Command::Resend {
+        log_id: super::world::LOG,
+        stream: super::world::stream_name(at(0)),
+        partition: at(0).partition,
+        from: Offset(3),
+    };
+    let topic = super::world::gateway().cmd_topic();
+    for _ in 0..50 {
+        world
+            .forward
+            .on_message(&topic, &command.render(), world.now);
+    }
+    assert_eq!(world.count("rewinds"), 1);
+    all_through(&mut world);
+    let sends = &world.truth[&at(0)].sends;
+    // The block that holds offset 3 begins at 2.
+    assert!((2..20).all(|offset| sends[&offset] == 2), "{sends:?}");
+    assert_eq!((sends[&0], sends[&1]), (1, 1));
+}
+
+#[test]
+fn messages_that_do_not_read_are_counted_and_change_nothing() {
+    let mut world = with_backlog(2);
+    let g = super::world::gateway();
+    for topic in [
+        UPSTREAM_TOPIC,
+        &g.ack_topic(),
+        &g.cmd_topic(),
+        "something/else",
+    ] {
+        for payload in [&b""[..], b"{}", b"\xff", b"{\"v\":2}"] {
+            world.forward.on_message(topic, payload, world.now);
+        }
+    }
+    assert_eq!(world.count("messages_bad"), 16);
+    assert_eq!(world.count("rewinds"), 0);
+}
+
+#[test]
+fn unreadable_blocks_are_passed_over_and_counted() {
+    for bad in 0..5usize {
+        let mut world = World::new();
+        for _ in 0..5 {
+            world.append(at(0), 2);
+        }
+        let truth = world.truth.get_mut(&at(0)).unwrap();
+        let last = truth.blocks[bad].bytes.len() - 1;
+        truth.blocks[bad].bytes[last] ^= 1;
+        // The checks of the world take what cannot be read for refused.
+        truth.refused.extend([2 * bad as u64, 2 * bad as u64 + 1]);
+        world.commit();
+        world.connect();
+        all_through(&mut world);
+        world.forward.drain();
+        world.commit();
+        world.commit();
+        assert!(world.forward.is_drained(), "block {bad}");
+        assert_eq!(world.count("records_unreadable"), 2, "block {bad}");
+        assert_eq!(world.truth[&at(0)].taken.len(), 8, "block {bad}");
+    }
+}
+
+#[test]
+fn idle_forwarding_wants_nothing() {
+    let mut world = World::new();
+    world.connect();
+    world.commit();
+    assert_eq!(world.forward.poll(world.now), None);
+    assert_eq!(Forward::next_deadline(&world.forward), None);
+}
