@@ -23,6 +23,12 @@ pub const OFFSET_RANGES_MAX: usize = 256;
 pub const UPSTREAM_PARTITIONS_MAX: usize = 1 << 18;
 /// Ranges of all these together, 16 bytes each.
 pub const UPSTREAM_RANGES_MAX: usize = 1 << 22;
+/// How long a hole in what was applied may stay before the gateway is asked to
+/// send again, us. Twice as long after each time.
+pub const HOLE_PATIENCE_US: u64 = 2_000_000;
+/// How often one hole is asked for: what the gateway cannot read any more would
+/// else be asked for ever, with all that comes after it.
+pub const RESENDS_MAX: u32 = 6;
 /// Rejected messages that an upstream keeps for whoever looks for the cause.
 pub const REJECTED_KEPT_MAX: u64 = 1024;
 /// Bytes of a rejected payload that are kept.

@@ -10,8 +10,8 @@ use forebay_core::forward::{ConnNo, SendNo};
 use forebay_core::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series};
 use forebay_core::log::key::TopicPartition;
 use forebay_core::payload::{
-    AckMessage, DataMessage, GatewayName, MessageId, SessionNonce, StreamName, UPSTREAM_TOPIC,
-    UpstreamHello,
+    AckMessage, Command, DataMessage, GatewayName, MessageId, SessionNonce, StreamName,
+    UPSTREAM_TOPIC, UpstreamHello,
 };
 use forebay_core::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
 use forebay_node::mqtt::backoff::BackoffConfig;
@@ -121,6 +121,8 @@ pub(super) struct Gateway {
     pub(super) ack: Option<AckMessage>,
     /// Each session of the upstream when it changes.
     pub(super) sessions: Vec<SessionNonce>,
+    /// The upstream wants this offset and what comes after it again.
+    pub(super) resend: Option<u64>,
 }
 
 impl Gateway {
@@ -133,11 +135,13 @@ impl Gateway {
             },
             ..MqttConfig::new("127.0.0.1", port, NAME)
         };
+        let name = GatewayName::new(NAME).unwrap();
         let config = PublisherConfig {
             mqtt,
             status: None,
             filters: vec![
-                GatewayName::new(NAME).unwrap().ack_topic(),
+                name.ack_topic(),
+                name.cmd_topic(),
                 UPSTREAM_TOPIC.to_owned(),
             ],
             window: 20,
@@ -148,6 +152,7 @@ impl Gateway {
             conn: None,
             ack: None,
             sessions: Vec::new(),
+            resend: None,
         }
     }
 
@@ -199,6 +204,12 @@ impl Gateway {
         }
     }
 
+    /// Listens until an upstream has greeted: it has subscribed before it did.
+    pub(super) async fn greeted(&mut self) {
+        self.listen_until(|gateway| !gateway.sessions.is_empty())
+            .await;
+    }
+
     /// Listens until what was heard is as wanted.
     pub(super) async fn listen_until(&mut self, wanted: impl Fn(&Self) -> bool) {
         while !wanted(self) {
@@ -227,6 +238,10 @@ impl Gateway {
                 if self.sessions.last() != Some(&hello.session) {
                     self.sessions.push(hello.session);
                 }
+            }
+            LinkEvent::Message { topic, payload } if topic.ends_with("/cmd") => {
+                let Command::Resend { from, .. } = Command::parse(payload).unwrap();
+                self.resend = Some(from.0);
             }
             LinkEvent::Message { payload, .. } => {
                 self.ack = Some(AckMessage::parse(payload).unwrap());

@@ -77,10 +77,10 @@ async fn nothing_is_lost_or_doubled_by_kills() {
     // The session must exist before the gateway sends: Mosquitto keeps nothing for
     // those that it does not know.
     let first = spawn(dir.path(), port);
-    first.wait_until(|now| now.connected).await;
+    let mut gateway = Gateway::start(port);
+    gateway.greeted().await;
     first.stop().await;
 
-    let mut gateway = Gateway::start(port);
     let messages = messages(OFFSETS, 5, 2);
     let mut before = 0;
     for (round, part) in (0..).zip(messages.chunks(messages.len() / KILLS)) {

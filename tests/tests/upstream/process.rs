@@ -11,6 +11,7 @@ use forebay_node::local;
 use forebay_node::mqtt::broker::EmbeddedBroker;
 use forebay_node::ports::Say;
 use forebay_node::upstream::{EmbeddedSink, RowFilter, UpstreamProcess, UpstreamSnapshot};
+use forebay_tests::mosquitto::Mosquitto;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -85,8 +86,8 @@ async fn each_reading_is_applied_once_whatever_is_cut() {
     let dir = tempfile::tempdir().unwrap();
     let broker = EmbeddedBroker::start().unwrap();
     let mut process = spawn(dir.path(), broker.port());
-    wait(&process, |now| now.connected).await;
     let mut gateway = Gateway::start(broker.port());
+    gateway.greeted().await;
     let messages = messages(OFFSETS, 10, 2);
     for part in messages.chunks(150) {
         gateway
@@ -133,8 +134,8 @@ async fn a_broker_without_memory_makes_a_new_session() {
     let broker = EmbeddedBroker::start().unwrap();
     let port = broker.port();
     let process = spawn(dir.path(), port);
-    wait(&process, |now| now.connected).await;
     let mut gateway = Gateway::start(port);
+    gateway.greeted().await;
     let messages = messages(OFFSETS, 10, 1);
     gateway.send(&messages[..20], |_| {}).await;
     gateway
@@ -174,6 +175,45 @@ async fn a_broker_without_memory_makes_a_new_session() {
     check_exactly_once(&exported(dir.path()), OFFSETS, 1);
 }
 
+/// A broker whose queue for us was full dropped messages that it had acked, and
+/// kept the session: the hole is seen and asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_full_queue_dropped_is_asked_for_again() {
+    const PER_BLOCK: u64 = 10;
+    const OFFSETS: u64 = 3000;
+    let dir = tempfile::tempdir().unwrap();
+    // A hundred messages wait, and those that are on the way come on top.
+    let broker = Mosquitto::start_with("max_queued_messages 100\nmax_inflight_messages 20");
+    let process = spawn(dir.path(), broker.port());
+    let mut gateway = Gateway::start(broker.port());
+    gateway.greeted().await;
+    process.stop().await;
+    let messages = messages(OFFSETS, PER_BLOCK, 1);
+    gateway.send(&messages, |_| {}).await;
+    let process = spawn(dir.path(), broker.port());
+    // When the queue is empty again, something beyond the hole comes.
+    gateway
+        .listen_until(|gateway| gateway.is_acked(1, 1000))
+        .await;
+    gateway.send(&messages[messages.len() - 1..], |_| {}).await;
+    let mut asked = 0;
+    while !gateway.is_acked(1, OFFSETS) {
+        gateway
+            .listen_until(|gateway| gateway.resend.is_some() || gateway.is_acked(1, OFFSETS))
+            .await;
+        if let Some(from) = gateway.resend.take() {
+            asked += 1;
+            let first = usize::try_from(from / PER_BLOCK).unwrap();
+            gateway.send(&messages[first..], |_| {}).await;
+        }
+    }
+    assert!(asked > 0);
+    gateway.stop().await;
+    let last = process.stop().await;
+    assert_eq!((last.holes, last.resends), (0, asked));
+    check_exactly_once(&exported(dir.path()), OFFSETS, 1);
+}
+
 /// A sink that cannot be written: nothing is acked, and when it can again, nothing
 /// is missing.
 #[tokio::test(flavor = "multi_thread")]
@@ -182,8 +222,8 @@ async fn a_sink_that_fails_is_opened_again() {
     let dir = tempfile::tempdir().unwrap();
     let broker = EmbeddedBroker::start().unwrap();
     let process = spawn(dir.path(), broker.port());
-    wait(&process, |now| now.connected).await;
     let mut gateway = Gateway::start(broker.port());
+    gateway.greeted().await;
     let messages = messages(OFFSETS, 10, 1);
     gateway.send(&messages[..10], |_| {}).await;
     wait(&process, |now| now.readings == 98).await;
@@ -206,8 +246,8 @@ async fn status_is_answered_rejects_are_kept_and_a_second_opening_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let broker = EmbeddedBroker::start().unwrap();
     let process = spawn(dir.path(), broker.port());
-    wait(&process, |now| now.connected).await;
     let mut gateway = Gateway::start(broker.port());
+    gateway.greeted().await;
     let (topic, payload) = messages(10, 10, 1).remove(0);
     let rubbish = (topic.clone(), b"rubbish".to_vec());
     gateway.send(&[rubbish, (topic, payload)], |_| {}).await;

@@ -25,7 +25,8 @@ impl fmt::Display for SessionNonce {
     }
 }
 
-/// Retained on `forebay/v1/upstream`; with `online` false it is the last will.
+/// Retained on `forebay/v1/upstream`, sent after subscribing; `online` is false after
+/// a clean stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamHello {
     pub session: SessionNonce,

@@ -7,12 +7,13 @@
 //! batch is what its caller lets come together ([`Applier::pending_bytes`]), and
 //! REJECTED_KEPT_MAX rejected messages are kept. Knows no broker and no disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
 use super::counters::Counters;
 use super::history::Verdict;
+use super::holes::Holes;
 use super::keys::{RowKey, Source, parse_mark};
 use super::ranges::OffsetRange;
 use super::rows::pieces;
@@ -22,7 +23,7 @@ use crate::payload::{
     AckMessage, Command, DataBody, DataMessage, DataRecord, GatewayName, SessionNonce,
     parse_data_topic,
 };
-use crate::units::{LogId, Offset};
+use crate::units::{LogId, Mono, Offset};
 
 /// Tables of the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,11 +51,8 @@ pub struct SinkWrite {
 pub enum Outcome {
     /// New offsets are in the batch, or all were known.
     Taken { gateway: GatewayName },
-    /// Not taken: the gateway is asked to send again in order.
-    Beyond {
-        gateway: GatewayName,
-        command: Command,
-    },
+    /// Not taken: too many holes are open. The gateway will be asked to send again.
+    Beyond { gateway: GatewayName },
     /// Not ours or not readable: kept with the reason.
     Rejected { reason: String },
 }
@@ -88,6 +86,9 @@ pub struct Applier {
     session: Option<SessionNonce>,
     /// Number of the next rejected message.
     rejected_next: u64,
+    /// Partitions of which something came since the last [`Applier::committed`].
+    touched: BTreeSet<Source>,
+    holes: Holes,
     rows: Vec<SinkWrite>,
     /// Later writes of one key replace earlier ones.
     others: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
@@ -117,6 +118,7 @@ impl Applier {
             said: format!("the marks of {source:?} contradict each other"),
         })?;
         let mut applier = Self {
+            touched: state.sources().collect(),
             state,
             ..Self::default()
         };
@@ -177,17 +179,12 @@ impl Applier {
                 let reason = "as many partitions as may be known are known".to_owned();
                 return self.reject(topic, payload.len(), payload, reason);
             }
-            Verdict::Beyond { resend_from } => {
+            Verdict::Beyond => {
                 self.counters.beyond += 1;
-                let command = Command::Resend {
-                    log_id: id.log_id,
-                    stream: id.stream.clone(),
-                    partition: id.partition,
-                    from: resend_from,
-                };
-                return Outcome::Beyond { gateway, command };
+                return Outcome::Beyond { gateway };
             }
         };
+        self.touched.insert(Source::of(id));
         self.counters.duplicates += duplicates;
         for part in fresh {
             self.add_rows(message, part);
@@ -333,6 +330,34 @@ impl Applier {
             must_be_new: false,
         }));
         out
+    }
+
+    /// The batch is durable: holes in what is applied now are watched.
+    pub fn committed(&mut self, now: Mono) {
+        for source in std::mem::take(&mut self.touched) {
+            if let Some(history) = self.state.history(&source) {
+                self.holes.note(&source, history.next(), history.end(), now);
+            }
+        }
+    }
+
+    /// A gateway to be asked to send again, because a hole stays.
+    pub fn poll_resend(&mut self, now: Mono) -> Option<(GatewayName, Command)> {
+        let (source, command) = self.holes.poll(now)?;
+        self.counters.resends += 1;
+        Some((source.gateway, command))
+    }
+
+    /// When [`Applier::poll_resend`] has something.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.holes.next_deadline()
+    }
+
+    /// Partitions with a hole in what is applied.
+    #[must_use]
+    pub fn holes(&self) -> usize {
+        self.holes.open()
     }
 
     /// What to tell a gateway: up to where its current log is applied. Only when

@@ -19,14 +19,16 @@ pub struct Counters {
     pub duplicates: u64,
     /// Messages that were not ours or not readable.
     pub rejected: u64,
-    /// Messages asked for again because too many holes were open.
+    /// Messages not taken because too many holes were open.
     pub beyond: u64,
+    /// Times that a gateway was asked to send again.
+    pub resends: u64,
 }
 
 const VERSION: u8 = 1;
 
 impl Counters {
-    fn fields(&mut self) -> [&mut u64; 8] {
+    fn fields(&mut self) -> [&mut u64; 9] {
         [
             &mut self.messages,
             &mut self.readings,
@@ -36,6 +38,7 @@ impl Counters {
             &mut self.duplicates,
             &mut self.rejected,
             &mut self.beyond,
+            &mut self.resends,
         ]
     }
 

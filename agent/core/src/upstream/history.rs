@@ -25,9 +25,8 @@ pub enum Verdict {
         fresh: Vec<OffsetRange>,
         duplicates: u64,
     },
-    /// Not taken: too many holes are open to remember one more. What was sent
-    /// from `resend_from` on is wanted again, in order.
-    Beyond { resend_from: Offset },
+    /// Not taken: too many holes are open to remember one more.
+    Beyond,
     /// Not taken: as many partitions as may be known are known.
     Full,
 }
@@ -107,17 +106,24 @@ impl History {
         }
     }
 
+    /// The offset after the last one that was applied.
+    #[must_use]
+    pub fn end(&self) -> Offset {
+        let ends = self
+            .runs
+            .iter()
+            .filter_map(|run| run.seen.as_slice().last());
+        ends.map(|range| range.end()).max().unwrap_or(Offset(0))
+    }
+
     /// Judges a message and, when it is taken, remembers it.
     pub fn admit(&mut self, epoch: Epoch, range: OffsetRange) -> (Verdict, Change) {
-        let beyond = |history: &Self| {
-            let resend_from = history.next();
-            (Verdict::Beyond { resend_from }, Change::default())
-        };
+        let beyond = (Verdict::Beyond, Change::default());
         let at = self.runs.partition_point(|run| run.last < epoch);
         if let Some(run) = self.runs.get_mut(at).filter(|run| run.first <= epoch) {
             let fresh = run.seen.missing(range);
             if !fresh.is_empty() && run.seen.count_after(range) > OFFSET_RANGES_MAX {
-                return beyond(self);
+                return beyond;
             }
             let mut change = Change::default();
             if !fresh.is_empty() {
@@ -139,7 +145,7 @@ impl History {
         grown.runs.insert(at, run);
         let mut change = Change::default();
         if grown.runs.len() > EPOCH_RUNS_MAX && !grown.merge_oldest(&mut change) {
-            return beyond(self);
+            return beyond;
         }
         // The merge may have taken the new run in.
         if !change.removed.contains(&epoch) && !change.stored.contains(&epoch) {
@@ -184,7 +190,7 @@ mod tests {
             Verdict::Apply { fresh, .. } => {
                 fresh.iter().map(|r| (r.start().0, r.end().0)).collect()
             }
-            Verdict::Beyond { .. } | Verdict::Full => panic!("{verdict:?}"),
+            Verdict::Beyond | Verdict::Full => panic!("{verdict:?}"),
         }
     }
 
@@ -247,8 +253,7 @@ mod tests {
         let before = history.clone();
         let far = 2 * OFFSET_RANGES_MAX as u64 + 1;
         let (verdict, change) = history.admit(Epoch(1), range(far, far + 1));
-        let resend_from = Offset(0);
-        assert_eq!(verdict, Verdict::Beyond { resend_from });
+        assert_eq!(verdict, Verdict::Beyond);
         assert_eq!((&history, change), (&before, Change::default()));
         // What is known stays a duplicate, what fills a hole is taken, and then
         // there is room.

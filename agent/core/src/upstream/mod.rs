@@ -14,6 +14,7 @@ pub mod ranges;
 pub mod history;
 pub mod keys;
 
+pub mod holes;
 pub mod rows;
 pub mod state;
 

@@ -88,8 +88,7 @@ impl UpstreamState {
         // A message adds at most one range, or one run with one range.
         let full = self.ranges >= self.bounds.ranges;
         if full && history.adds_range(id.epoch, range) {
-            let resend_from = history.next();
-            return (Verdict::Beyond { resend_from }, Vec::new());
+            return (Verdict::Beyond, Vec::new());
         }
         let (verdict, change) = history.admit(id.epoch, range);
         self.ranges = self.ranges + history.range_count() - before;
@@ -141,6 +140,25 @@ impl UpstreamState {
         histories.filter_map(mark).collect()
     }
 
+    /// What was applied of a partition.
+    #[must_use]
+    pub fn history(&self, source: &Source) -> Option<&History> {
+        let log = self.logs.get(&(source.gateway.clone(), source.log_id))?;
+        log.get(&(source.stream.clone(), source.partition))
+    }
+
+    /// All partitions known.
+    pub fn sources(&self) -> impl Iterator<Item = Source> {
+        self.logs.iter().flat_map(|((gateway, log_id), log)| {
+            log.keys().map(move |(stream, partition)| Source {
+                gateway: gateway.clone(),
+                log_id: *log_id,
+                stream: stream.clone(),
+                partition: *partition,
+            })
+        })
+    }
+
     /// Partitions known.
     #[must_use]
     pub fn partitions(&self) -> usize {
@@ -173,7 +191,7 @@ mod tests {
     fn taken(verdict: &Verdict) -> bool {
         match verdict {
             Verdict::Apply { .. } => true,
-            Verdict::Beyond { .. } | Verdict::Full => false,
+            Verdict::Beyond | Verdict::Full => false,
         }
     }
 

@@ -13,8 +13,6 @@ pub(super) const QUESTIONS_MAX: usize = 32;
 pub(super) const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// A gateway is told its marks at most once in this time, and always the last ones.
 pub(super) const ACK_INTERVAL: Duration = Duration::from_millis(100);
-/// A gateway is asked to send again at most once in this time.
-pub(super) const RESEND_INTERVAL: Duration = Duration::from_secs(1);
 /// What is wrong with single messages is said at most once in this time.
 pub(super) const SAY_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause before another try when the broker's client takes no more.

@@ -134,7 +134,8 @@ impl Keeper {
                     let snapshot = self.snapshot.clone();
                     let worker = Worker::new(sink, applier, client, snapshot, self.say.clone());
                     match worker.run(receiver, &mut stop).await {
-                        Ended::Stopped => return,
+                        Ended::Stopped(Ok(())) => return,
+                        Ended::Stopped(Err(text)) => return self.failed(text),
                         Ended::Sink(text) => Some(text),
                     }
                 }
@@ -145,16 +146,20 @@ impl Keeper {
                     .send_modify(|snapshot| snapshot.sink_said = None);
                 continue;
             };
-            (self.say)(&format!("nothing can be applied: {text}"));
-            self.snapshot.send_modify(|snapshot| {
-                snapshot.connected = false;
-                snapshot.sink_said = Some(text);
-            });
+            self.failed(text);
             tokio::select! {
                 _ = &mut stop => return,
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(REOPEN_PAUSE_MAX),
             }
         }
+    }
+
+    fn failed(&self, text: String) {
+        (self.say)(&format!("nothing can be applied: {text}"));
+        self.snapshot.send_modify(|snapshot| {
+            snapshot.connected = false;
+            snapshot.sink_said = Some(text);
+        });
     }
 
     async fn reopen(&self) -> Result<(EmbeddedSink, Applier), String> {

@@ -25,8 +25,12 @@ pub struct UpstreamSnapshot {
     pub duplicates: u64,
     /// Messages that were not ours or not readable.
     pub rejected: u64,
-    /// Messages asked for again because too many holes were open.
+    /// Messages not taken because too many holes were open.
     pub beyond: u64,
+    /// Times that a gateway was asked to send again.
+    pub resends: u64,
+    /// Partitions with a hole in what is applied.
+    pub holes: u64,
     pub gateways: u64,
     pub partitions: u64,
 }
@@ -41,6 +45,7 @@ impl UpstreamSnapshot {
         self.duplicates = counters.duplicates;
         self.rejected = counters.rejected;
         self.beyond = counters.beyond;
+        self.resends = counters.resends;
     }
 
     /// The answer to `{"status":{}}`.
@@ -58,6 +63,8 @@ impl UpstreamSnapshot {
             "duplicates": self.duplicates,
             "rejected": self.rejected,
             "beyond": self.beyond,
+            "resends": self.resends,
+            "holes": self.holes,
             "gateways": self.gateways,
             "partitions": self.partitions,
         })

@@ -6,17 +6,16 @@
 //! `limits`. Ends when it is told to stop or the sink fails; then nothing more is
 //! acked, and the broker sends again what was not.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use forebay_core::payload::{Command, GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
+use forebay_core::units::Mono;
 use forebay_core::upstream::apply::{Applier, Outcome};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 
-use super::limits::{
-    ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, EVENTS_MAX, RESEND_INTERVAL, SAY_INTERVAL,
-};
+use super::limits::{ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, EVENTS_MAX, SAY_INTERVAL};
 use super::schedule::Schedule;
 use super::sink::EmbeddedSink;
 use super::snapshot::UpstreamSnapshot;
@@ -26,7 +25,8 @@ use crate::ports::Say;
 /// Why a run ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    Stopped,
+    /// As asked; with what could not be made durable any more.
+    Stopped(Result<(), String>),
     Sink(String),
 }
 
@@ -44,8 +44,9 @@ pub(super) struct Worker {
     /// Of messages that are durable.
     acks: VecDeque<AckToken>,
     marks: Schedule,
-    resends: Schedule,
-    commands: BTreeMap<GatewayName, Command>,
+    /// A command that the client could not take yet.
+    command: Option<(GatewayName, Command)>,
+    started: Instant,
     /// The hello is to be published.
     greet: bool,
     rejected_said: Option<Instant>,
@@ -69,8 +70,8 @@ impl Worker {
             touched: Vec::new(),
             acks: VecDeque::new(),
             marks: Schedule::new(ACK_INTERVAL),
-            resends: Schedule::new(RESEND_INTERVAL),
-            commands: BTreeMap::new(),
+            command: None,
+            started: Instant::now(),
             greet: false,
             rejected_said: None,
         };
@@ -170,10 +171,8 @@ impl Worker {
 
     fn on_outcome(&mut self, topic: &str, outcome: Outcome) {
         match outcome {
-            Outcome::Taken { gateway } => self.touched.push(gateway),
-            Outcome::Beyond { gateway, command } => {
-                self.resends.mark(&gateway, Instant::now());
-                self.commands.insert(gateway, command);
+            Outcome::Taken { gateway } | Outcome::Beyond { gateway } => {
+                self.touched.push(gateway);
             }
             Outcome::Rejected { reason } => {
                 let now = Instant::now();
@@ -205,6 +204,7 @@ impl Worker {
         }
         self.acks.extend(self.tokens.drain(..));
         let now = Instant::now();
+        self.applier.committed(self.mono(now));
         for gateway in std::mem::take(&mut self.touched) {
             self.marks.mark(&gateway, now);
         }
@@ -226,9 +226,11 @@ impl Worker {
                 break;
             }
         }
-        while let Some(gateway) = self.resends.next(now) {
-            let Some(command) = self.commands.remove(&gateway) else {
-                continue;
+        let mono = self.mono(now);
+        loop {
+            let next = self.command.take();
+            let Some((gateway, command)) = next.or_else(|| self.applier.poll_resend(mono)) else {
+                break;
             };
             let topic = gateway.cmd_topic();
             if self
@@ -236,11 +238,16 @@ impl Worker {
                 .publish(&topic, command.render(), false)
                 .is_err()
             {
-                self.commands.insert(gateway.clone(), command);
-                self.resends.mark(&gateway, now);
+                self.command = Some((gateway, command));
                 break;
             }
         }
+    }
+
+    /// The worker's own clock, microseconds since its start.
+    fn mono(&self, at: Instant) -> Mono {
+        let micros = at.duration_since(self.started).as_micros();
+        Mono(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
     fn ack(&mut self) {
@@ -273,17 +280,18 @@ impl Worker {
 
     /// When there is something to do without an event.
     fn wake(&self) -> Option<Instant> {
-        let busy = self.greet || !self.acks.is_empty();
+        let busy = self.greet || !self.acks.is_empty() || self.command.is_some();
         let busy = busy.then(|| Instant::now() + BUSY_PAUSE);
-        let due = [busy, self.marks.due(), self.resends.due()];
+        let resend = self.applier.next_deadline();
+        let resend = resend.map(|at| self.started + Duration::from_micros(at.0));
+        let due = [busy, self.marks.due(), resend];
         due.into_iter().flatten().min()
     }
 
     async fn stop(mut self) -> Ended {
         self.applier.keep_counters();
-        let done = self.commit().await;
-        if let Err(text) = done {
-            return Ended::Sink(text);
+        if let Err(text) = self.commit().await {
+            return Ended::Stopped(Err(text));
         }
         self.ack();
         while let Some(gateway) = self.marks.pop() {
@@ -293,7 +301,7 @@ impl Worker {
         }
         self.hello(false);
         self.client.stop().await;
-        Ended::Stopped
+        Ended::Stopped(Ok(()))
     }
 
     fn broker(&self, connected: bool, said: Option<String>) {
@@ -306,15 +314,17 @@ impl Worker {
     fn show(&self) {
         let gateways = self.applier.gateways().count() as u64;
         let partitions = self.applier.partitions() as u64;
+        let holes = self.applier.holes() as u64;
         let counters = self.applier.counters();
         self.snapshot.send_modify(|snapshot| {
             snapshot.count(counters);
             snapshot.gateways = gateways;
             snapshot.partitions = partitions;
+            snapshot.holes = holes;
         });
     }
 }
 
 fn far_away() -> Instant {
-    Instant::now() + std::time::Duration::from_secs(3600)
+    Instant::now() + Duration::from_secs(3600)
 }
