@@ -4,26 +4,13 @@
 //! said in its place, so that the gateway can count every ordinal.
 //!
 //! Invariant: produced = acked + waiting + the sum of gaps, after every call.
-//! Bound: the ring and [`FRONT_GAPS_MAX`] spans. Knows no frames and no clock.
+//! Bound: the ring and the spans of [`crate::front`]. Knows no frames and no clock.
 
 use forebay_wire::ids::{Ordinal, Tick};
 use forebay_wire::message::{GapReason, Reading};
-use heapless::Deque;
 
-use crate::limits::FRONT_GAPS_MAX;
+use crate::front::{FrontGaps, Moved, Span};
 use crate::ring::{Ring, Slot};
-
-/// Ordinals that are gone, in front of the ring.
-#[derive(Debug, Clone, Copy)]
-struct FrontGap {
-    reason: GapReason,
-    count: u64,
-    first_tick: Tick,
-    last_tick: Tick,
-    /// Sent as Data, then overwritten before its ack, and not said to be lost yet:
-    /// an ack still means that the readings came.
-    sent: bool,
-}
 
 /// What stands at the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +28,7 @@ pub(crate) enum Item {
 #[derive(Debug)]
 pub(crate) struct Backlog<const N: usize> {
     ring: Ring<N>,
-    front: Deque<FrontGap, FRONT_GAPS_MAX>,
+    front: FrontGaps,
     /// First ordinal that is not acked.
     base: u64,
     /// Next ordinal to be given out.
@@ -63,7 +50,7 @@ impl<const N: usize> Backlog<N> {
     pub(crate) const fn new() -> Self {
         Backlog {
             ring: Ring::new(),
-            front: Deque::new(),
+            front: FrontGaps::new(),
             base: 0,
             produced: 0,
             cursor: 0,
@@ -170,7 +157,7 @@ impl<const N: usize> Backlog<N> {
                 self.waiting -= 1;
                 self.gaps[GapReason::RingFull as usize] += 1;
                 let (first_tick, last_tick) = (reading.tick, reading.tick);
-                FrontGap {
+                Span {
                     reason: GapReason::RingFull,
                     count: 1,
                     first_tick,
@@ -182,7 +169,7 @@ impl<const N: usize> Backlog<N> {
                 reason,
                 count,
                 tick,
-            } => FrontGap {
+            } => Span {
                 reason,
                 count: u64::from(count),
                 first_tick: tick,
@@ -190,54 +177,34 @@ impl<const N: usize> Backlog<N> {
                 sent: false,
             },
         };
-        self.push_front_gap(gap);
+        let moved = self.front.push(gap);
+        self.count_moved(moved);
     }
 
-    /// Adds a span behind the others. With no room left, the last span takes it in,
-    /// and the counts by reason follow, so that they stay what the gateway is told.
-    fn push_front_gap(&mut self, gap: FrontGap) {
-        let full = self.front.is_full();
-        if let Some(last) = self.front.back_mut() {
-            let same = last.reason == gap.reason && last.sent == gap.sent;
-            if same || full {
-                let moved = if last.reason == gap.reason {
-                    0
-                } else {
-                    gap.count
-                };
-                self.gaps[gap.reason as usize] -= moved;
-                self.gaps[last.reason as usize] += moved;
-                last.count += gap.count;
-                last.first_tick = last.first_tick.min(gap.first_tick);
-                last.last_tick = last.last_tick.max(gap.last_tick);
-                last.sent &= gap.sent;
-                return;
-            }
+    /// The counts by reason follow, so that they stay what the gateway is told.
+    fn count_moved(&mut self, moved: Option<Moved>) {
+        if let Some(Moved { from, to, count }) = moved {
+            self.gaps[from as usize] -= count;
+            self.gaps[to as usize] += count;
         }
-        let pushed = self.front.push_back(gap);
-        assert!(pushed.is_ok(), "a full list was merged above");
     }
 
     /// What is to be sent next; `None` when all is sent.
     pub(crate) fn at_cursor(&self) -> Option<Item> {
-        let mut start = self.base;
-        for gap in &self.front {
-            let end = start + gap.count;
-            if self.cursor < end {
-                let FrontGap {
-                    reason,
-                    first_tick,
-                    last_tick,
-                    ..
-                } = *gap;
-                return Some(Item::Gap {
-                    reason,
-                    count: end - self.cursor,
-                    first_tick,
-                    last_tick,
-                });
-            }
-            start = end;
+        if let Some((span, before)) = self.front.at(self.cursor - self.base) {
+            let Span {
+                reason,
+                count,
+                first_tick,
+                last_tick,
+                ..
+            } = *span;
+            return Some(Item::Gap {
+                reason,
+                count: count - before,
+                first_tick,
+                last_tick,
+            });
         }
         Some(match self.ring.get(self.cursor_index)? {
             Slot::Reading(reading) => Item::Reading(reading),
@@ -269,15 +236,11 @@ impl<const N: usize> Backlog<N> {
     }
 
     fn step(&mut self) {
-        let mut end = self.base;
-        for gap in &mut self.front {
-            end += gap.count;
-            if self.cursor < end {
-                // Said to be lost now, whatever was sent before.
-                gap.sent = false;
-                self.cursor = end;
-                return;
-            }
+        if let Some((span, before)) = self.front.at_mut(self.cursor - self.base) {
+            // Said to be lost now, whatever was sent before.
+            span.sent = false;
+            self.cursor += span.count - before;
+            return;
         }
         match self.ring.get(self.cursor_index) {
             None => return,
@@ -295,7 +258,7 @@ impl<const N: usize> Backlog<N> {
 
     /// Ordinal of the oldest element in the ring.
     fn ring_start(&self) -> u64 {
-        self.base + self.front.iter().map(|gap| gap.count).sum::<u64>()
+        self.base + self.front.count()
     }
 
     /// To be called before a gap is sent. With more produced than the line carries,
@@ -345,19 +308,14 @@ impl<const N: usize> Backlog<N> {
     }
 
     fn release_front(&mut self, most: u64) {
-        let Some(gap) = self.front.front_mut() else {
+        let Some(taken) = self.front.take(most) else {
             return;
         };
-        let take = gap.count.min(most);
-        if gap.sent {
-            self.gaps[gap.reason as usize] -= take;
-            self.acked += take;
+        if taken.sent {
+            self.gaps[taken.reason as usize] -= taken.count;
+            self.acked += taken.count;
         }
-        gap.count -= take;
-        self.base += take;
-        if gap.count == 0 {
-            self.front.pop_front();
-        }
+        self.base += taken.count;
     }
 
     fn release_ring(&mut self, most: u64) -> u32 {
@@ -417,33 +375,26 @@ impl<const N: usize> Backlog<N> {
             Some(tick) => tick,
             None => Tick(0),
         };
-        let gap = FrontGap {
+        let gap = Span {
             reason: GapReason::PowerLoss,
             count,
             first_tick: Tick(0),
             last_tick,
             sent: false,
         };
-        if self.front.is_full() {
-            // Its neighbour takes it in; both are gaps already.
-            if let Some(first) = self.front.front_mut() {
-                self.gaps[GapReason::PowerLoss as usize] -= lost;
-                self.gaps[first.reason as usize] += lost;
-                first.count += count;
-                first.first_tick = Tick(0);
-                first.sent = false;
-            }
-        } else {
-            let pushed = self.front.push_front(gap);
-            assert!(pushed.is_ok(), "room was checked");
-        }
+        // What was lost before is a gap already, and counted as one.
+        let moved = self.front.push_first(gap).map(|moved| Moved {
+            count: lost,
+            ..moved
+        });
+        self.count_moved(moved);
         self.base -= count;
         self.rewind();
     }
 
     fn at_base(&self) -> Option<Tick> {
-        if let Some(gap) = self.front.front() {
-            return Some(gap.first_tick);
+        if let Some(span) = self.front.first() {
+            return Some(span.first_tick);
         }
         self.ring.get(0).map(|slot| match slot {
             Slot::Reading(reading) => reading.tick,
@@ -451,3 +402,6 @@ impl<const N: usize> Backlog<N> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,15 +19,19 @@ pub mod tick;
 pub mod sensor;
 pub mod sensors;
 
-mod backlog;
 pub mod isr;
+pub mod stats;
+
+mod front;
 mod ring;
 
-pub mod device;
+mod backlog;
 mod flight;
-pub mod sampler;
+
 mod session;
-pub mod stats;
+
+pub mod device;
+pub mod sampler;
 
 pub use device::{BadChannels, Device, DeviceConfig, LineBuffer, UnknownChannel};
 pub use sampler::Sampler;

@@ -253,8 +253,9 @@ impl<const N: usize> World<N> {
             assert!(self.now < end, "does not drain: {:?}", self.device.stats());
             self.run_for(100_000);
         }
-        // The last acks.
-        self.run_for(2_000_000);
+        // The last ack may have been lost before the line healed: it comes again at
+        // the latest after silence and a Hello.
+        self.run_for(10_000_000);
     }
 
     /// Every ordinal that the gateway has is what the device produced, without a
