@@ -28,9 +28,10 @@ struct Session {
     uid: Option<DeviceUid>,
     boot: BootId,
     channels: BTreeMap<u8, String>,
+    next: Ordinal,
     readings: Vec<Reading>,
-    /// Ordinals that came before.
-    repeats: u64,
+    /// Ordinals that the device said are lost.
+    gaps: u64,
 }
 
 impl Session {
@@ -41,13 +42,10 @@ impl Session {
             uid: None,
             boot: BootId(0),
             channels: BTreeMap::new(),
+            next: Ordinal(0),
             readings: Vec::new(),
-            repeats: 0,
+            gaps: 0,
         }
-    }
-
-    fn next(&self) -> Ordinal {
-        Ordinal(self.readings.len() as u64)
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -67,7 +65,7 @@ impl Session {
                 self.boot = hello.boot;
                 self.send(GatewayMessage::HelloAck(HelloAck {
                     boot: hello.boot,
-                    next: self.next(),
+                    next: self.next,
                     window: WINDOW_FRAMES_MAX,
                     reliable: true,
                     log_level: 0,
@@ -79,31 +77,42 @@ impl Session {
             }
             DeviceMessage::Data(data) => {
                 self.on_data(&data);
-                self.send(GatewayMessage::Ack(Ack {
-                    boot: self.boot,
-                    next: self.next(),
-                    credit: WINDOW_FRAMES_MAX,
-                }));
+                self.ack();
             }
-            DeviceMessage::Gap(gap) => panic!("nothing was overwritten: {gap:?}"),
+            DeviceMessage::Gap(gap) => {
+                self.on_gap(gap.first, gap.count);
+                self.ack();
+            }
             DeviceMessage::SyncReply(_) => {}
         }
     }
 
     fn on_data(&mut self, data: &Data<'_>) {
-        let expected = self.next().0;
-        if data.first.0 > expected {
+        if data.first > self.next {
             return;
         }
         for (ordinal, reading) in (data.first.0..).zip(data.records()) {
-            let reading = reading.unwrap();
-            if ordinal < expected {
-                self.repeats += 1;
-                assert_eq!(self.readings[ordinal as usize], reading, "a repeat differs");
-            } else {
-                self.readings.push(reading);
+            if ordinal == self.next.0 {
+                self.readings.push(reading.unwrap());
+                self.next.0 += 1;
             }
         }
+    }
+
+    fn on_gap(&mut self, first: Ordinal, count: u64) {
+        let end = first.0 + count;
+        if first <= self.next && end > self.next.0 {
+            self.gaps += end - self.next.0;
+            self.next.0 = end;
+        }
+    }
+
+    fn ack(&self) {
+        self.send(GatewayMessage::Ack(Ack {
+            boot: self.boot,
+            next: self.next,
+            credit: WINDOW_FRAMES_MAX,
+        }));
     }
 
     fn send(&self, message: GatewayMessage) {
@@ -204,16 +213,16 @@ async fn drain(devices: SimDevices, mut gateway: Gateway) -> (Vec<SimSnapshot>, 
         .until("all acked", |sessions| {
             let all = devices.snapshot();
             all.iter().zip(sessions).all(|(device, session)| {
-                device.waiting == 0 && device.produced == session.readings.len() as u64
+                device.waiting == 0 && Ordinal(device.produced) == session.next
             })
         })
         .await;
     let snapshots = devices.stop().unwrap();
     for (device, session) in snapshots.iter().zip(&gateway.sessions) {
         assert_eq!(session.uid, Some(device.uid));
-        assert_eq!(device.gaps, 0, "{device:?}");
-        assert_eq!(device.acked, device.produced, "{device:?}");
-        assert_eq!(session.readings.len() as u64, device.produced, "{device:?}");
+        assert_eq!(device.gaps, session.gaps, "{device:?}");
+        assert_eq!(device.acked, session.readings.len() as u64, "{device:?}");
+        assert_eq!(device.produced, device.acked + device.gaps, "{device:?}");
     }
     gateway.ports.stop().await;
     (snapshots, gateway.sessions)
@@ -323,6 +332,7 @@ async fn an_unplugged_gateway_finds_everything_that_it_missed() {
     .await;
     let mut again = Gateway::new(vec![serial(&link)]);
     let before = gateway.sessions.remove(0);
+    again.sessions[0].next = before.next;
     again.sessions[0].readings = before.readings;
     let (_, sessions) = drain(devices, again).await;
     check_made_up(&sessions[0], 0);
@@ -331,6 +341,44 @@ async fn an_unplugged_gateway_finds_everything_that_it_missed() {
         !link.exists() && std::fs::symlink_metadata(&link).is_err(),
         "the link is removed"
     );
+}
+
+#[tokio::test]
+async fn a_gateway_that_never_reads_stops_no_sampling_and_the_loss_is_counted() {
+    let devices = SimDevices::spawn(made_up(2, 2500.0)).unwrap();
+    let paths = devices.paths();
+    // Has the line open, and takes nothing from it.
+    let deaf = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&paths[0])
+        .unwrap();
+    let places = vec![serial(&paths[1])];
+    let mut gateway = Gateway::new(places);
+    let enough = 3 * device::RING_READINGS as u64;
+    gateway
+        .until("an overwritten ring", |_| {
+            devices.snapshot()[0].produced > enough
+        })
+        .await;
+    let [stuck, other] = devices.snapshot()[..] else {
+        panic!("two devices")
+    };
+    assert!(stuck.gaps > 0 && stuck.acked == 0, "{stuck:?}");
+    assert_eq!((other.gaps, other.open), (0, true), "{other:?}");
+    gateway.ports.stop().await;
+    drop(deaf);
+    let mut both = Gateway::new(paths.iter().map(|path| serial(path)).collect());
+    let before = gateway.sessions.remove(0);
+    both.sessions[1].next = before.next;
+    both.sessions[1].readings = before.readings;
+    let (snapshots, sessions) = drain(devices, both).await;
+    assert!(
+        snapshots[0].gaps > 0 && snapshots[1].gaps == 0,
+        "{snapshots:?}"
+    );
+    check_made_up(&sessions[0], 0);
+    check_made_up(&sessions[1], 1);
 }
 
 #[test]
