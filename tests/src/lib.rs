@@ -6,3 +6,4 @@ pub mod process;
 pub mod qemu;
 pub mod tap;
 pub mod wait;
+pub mod world;

@@ -8,12 +8,21 @@ use clap::{Parser, Subcommand};
 
 use crate::config::check::{self, CheckArgs};
 use crate::config::reference;
+use crate::demo::{self, DemoArgs};
 use crate::sim::{self, SimArgs};
 use crate::try_run::{self, TryArgs};
+use crate::upstream::{self, UpstreamArgs};
+
+mod query;
+mod run;
+mod show;
+
+/// Config that commands read unless told otherwise.
+const CONFIG_DEFAULT: &str = "forebay.toml";
 
 /// Keeps sensor readings, computes windows over them and sends them on
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version)]
+#[command(name = "forebay", version, after_help = "Start with: forebay demo")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -21,6 +30,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Demo(DemoArgs),
+    Run(run::RunArgs),
+    Upstream(UpstreamArgs),
+    /// Asks a running agent for rolling averages, rollups and readings
+    #[command(subcommand)]
+    Query(query::QueryVerb),
+    Status(query::StatusArgs),
     Try(TryArgs),
     /// Checks a config, or shows every key of one
     #[command(subcommand)]
@@ -47,6 +63,11 @@ enum ConfigVerb {
 #[must_use]
 pub fn main() -> ExitCode {
     match Cli::parse().verb {
+        Verb::Demo(args) => demo::run(&args),
+        Verb::Run(args) => run::run(&args),
+        Verb::Upstream(args) => upstream::run(&args),
+        Verb::Query(verb) => query::run(&verb),
+        Verb::Status(args) => query::status(&args),
         Verb::Try(args) => try_run::run(&args),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args),
         Verb::Config(ConfigVerb::Reference) => {

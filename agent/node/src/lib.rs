@@ -1,6 +1,7 @@
 //! The process around the pure core.
 
 pub mod config;
+pub mod terminal;
 
 pub mod ports;
 
@@ -14,6 +15,10 @@ pub mod mqtt;
 
 pub mod upstream;
 
+pub mod agent;
+
 pub mod try_run;
+
+pub mod demo;
 
 pub mod cli;

@@ -12,6 +12,7 @@ pub mod broker;
 pub mod client;
 pub mod limits;
 pub mod publisher;
+pub mod settings;
 pub mod subscriber;
 
 mod outbox;

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use forebay_core::units::Mono;
+pub use forebay_core::units::PortId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -34,10 +35,6 @@ pub use status::{PortState, PortStatus};
 pub use sys::{Waited, wait};
 
 use status::Shared;
-
-/// A port of this process; its place in the list of configured ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortId(pub u32);
 
 /// Bits per second of a serial line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

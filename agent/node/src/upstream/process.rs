@@ -17,9 +17,10 @@ use super::limits::{
 use super::sink::EmbeddedSink;
 use super::snapshot::UpstreamSnapshot;
 use super::worker::{Ended, Worker};
-use crate::config::{BrokerConfig, SinkKind, UpstreamConfig};
+use crate::config::{SinkKind, UpstreamConfig};
 use crate::local::{Asked, LocalSocket};
-use crate::mqtt::client::{Credentials, MqttConfig};
+use crate::mqtt::client::MqttConfig;
+use crate::mqtt::settings::client_settings;
 use crate::mqtt::subscriber::{MqttSubscriber, SubscriberConfig};
 use crate::ports::Say;
 
@@ -39,7 +40,7 @@ impl UpstreamProcess {
     /// # Errors
     /// A sentence: what cannot be opened or read, and what to do.
     pub fn spawn(config: &UpstreamConfig, say: &Say) -> Result<Self, String> {
-        let mqtt = mqtt_config(&config.broker)?;
+        let mqtt = client_settings(&config.broker)?;
         let (sink, applier) = match config.sink {
             SinkKind::Embedded => EmbeddedSink::open(&config.data_dir),
         }
@@ -179,28 +180,4 @@ impl Keeper {
             session_expiry_s: SESSION_EXPIRY_S,
         }
     }
-}
-
-/// The settings of the broker with the password read from its file.
-fn mqtt_config(broker: &BrokerConfig) -> Result<MqttConfig, String> {
-    let address = &broker.address;
-    let (host, port) = address
-        .rsplit_once(':')
-        .and_then(|(host, port)| Some((host, port.parse().ok()?)))
-        .ok_or_else(|| format!("broker = {address:?} is not host:port"))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut mqtt = MqttConfig::new(host, port, &broker.client_id);
-    if let Some(user) = &broker.username {
-        let password = match &broker.password_file {
-            None => String::new(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| format!("password_file {}: {error}", path.display()))?;
-                text.lines().next().unwrap_or_default().to_owned()
-            }
-        };
-        let user = user.clone();
-        mqtt.credentials = Some(Credentials { user, password });
-    }
-    Ok(mqtt)
 }

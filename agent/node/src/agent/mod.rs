@@ -1,0 +1,242 @@
+//! A running agent: the core with its store, its ports, its broker and its local
+//! socket around it. `forebay run` and `forebay demo` both start it here.
+
+pub mod questions;
+mod runtime;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forebay_core::effect::{GatewayConfig, Opened};
+use forebay_core::forward::ForwardConfig as CoreForward;
+use forebay_core::ingest::Router;
+use forebay_core::payload::{GatewayName, GatewayStatus, UPSTREAM_TOPIC};
+use forebay_core::pipeline::Gateway;
+use forebay_core::query::Names;
+use forebay_core::store::Store as _;
+use forebay_core::units::{PortId, Span};
+use forebay_wire::ids::DeviceUid;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use self::runtime::{Control, Events, Outside, Runtime};
+use crate::config::{Config, DevicePort, SyncMode};
+use crate::local::{Asked, LocalSocket};
+use crate::mqtt::client::Status;
+use crate::mqtt::publisher::{MqttPublisher, PublisherConfig};
+use crate::mqtt::settings::client_settings;
+use crate::ports::{Baud, MonoClock, PortConfig, PortPlace, Ports, Say};
+use crate::store::{LogStore, StorageThread, SyncPolicy};
+
+/// Events that may wait per channel; above it their sources wait.
+const EVENTS_MAX: usize = 256;
+/// How long a stopping agent waits for its disk.
+const SETTLE_MAX: Duration = Duration::from_secs(10);
+
+/// An agent in this process.
+#[derive(Debug)]
+pub struct Agent {
+    asked: mpsc::Sender<Asked>,
+    control: mpsc::Sender<Control>,
+    task: tokio::task::JoinHandle<Result<(), String>>,
+    _socket: LocalSocket,
+    socket_path: PathBuf,
+}
+
+impl Agent {
+    /// Opens the log and starts everything, on the current tokio runtime.
+    ///
+    /// # Errors
+    /// A sentence: what is missing or taken, where, and what to do.
+    pub fn start(config: &Config, say: &Say) -> Result<Self, String> {
+        let gateway = config.gateway().map_err(|error| error.to_string())?;
+        let name = GatewayName::new(gateway).map_err(|error| error.to_string())?;
+        let data_dir = &config.agent.data_dir;
+        let store = LogStore::open(data_dir).map_err(|error| error.to_string())?;
+        let opened = read_opened(&store).map_err(|error| error.to_string())?;
+        let clock = MonoClock::start();
+        let core = Gateway::new(
+            core_config(config, name.clone()),
+            &opened,
+            runtime::now(&clock),
+        );
+
+        let (store_sender, store_events) = mpsc::unbounded_channel();
+        let store = StorageThread::spawn(Box::new(store), sync_policy(config.log), move |answer| {
+            // The loop has ended: nobody waits for this answer.
+            let _ = store_sender.send(answer);
+        });
+        let store = store.map_err(|error| format!("the storage thread did not start: {error}"))?;
+        let (port_sender, port_events) = mpsc::channel(EVENTS_MAX);
+        let ports = Ports::spawn(port_configs(config), port_sender, clock, say.clone());
+        let (mqtt_sender, mqtt_events) = mpsc::channel(EVENTS_MAX);
+        let publisher = publisher_config(config, &name)?
+            .map(|config| MqttPublisher::spawn(config, mqtt_sender));
+        let (asked, questions) = mpsc::channel(EVENTS_MAX);
+        let (control, controls) = mpsc::channel(4);
+        let socket_path = config.query.socket.clone();
+        let socket = LocalSocket::serve(&socket_path, asked.clone())
+            .map_err(|error| format!("socket {}: {error}", socket_path.display()))?;
+        let outside = Outside {
+            store,
+            ports,
+            publisher,
+        };
+        let events = Events {
+            store: store_events,
+            ports: port_events,
+            mqtt: mqtt_events,
+            asked: questions,
+            control: controls,
+        };
+        let runtime = Runtime::new(core, clock, say.clone(), outside);
+        Ok(Self {
+            asked,
+            control,
+            task: tokio::spawn(runtime.run(events)),
+            _socket: socket,
+            socket_path,
+        })
+    }
+
+    /// Where questions are answered.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket_path
+    }
+
+    /// Asks as the local socket does.
+    ///
+    /// # Errors
+    /// What the agent answered, or that it has stopped.
+    pub async fn ask(&self, request: Value) -> Result<Value, String> {
+        let (answer, answered) = oneshot::channel();
+        let stopped = || String::from("the agent has stopped");
+        let asked = self.asked.send(Asked { request, answer });
+        asked.await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
+    }
+
+    /// Takes no more readings and waits until those that are here are durable and
+    /// derived and, if `forwarded`, acked by the broker. False after `patience`.
+    pub async fn drain(&self, forwarded: bool, patience: Duration) -> bool {
+        let (done, drained) = oneshot::channel();
+        let drain = Control::Drain { forwarded, done };
+        self.control.send(drain).await.is_ok()
+            && matches!(tokio::time::timeout(patience, drained).await, Ok(Ok(())))
+    }
+
+    /// Lets the disk catch up and stops.
+    ///
+    /// # Errors
+    /// Why the agent had stopped before.
+    pub async fn stop(self) -> Result<(), String> {
+        self.drain(false, SETTLE_MAX).await;
+        // A loop that has ended hears nothing, and its result says why.
+        let _ = self.control.send(Control::Stop).await;
+        ended(self.task.await)
+    }
+
+    /// Waits until the agent ends by itself, which it does only on an error.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub async fn failed(&mut self) -> Result<(), String> {
+        ended((&mut self.task).await)
+    }
+}
+
+fn ended(result: Result<Result<(), String>, tokio::task::JoinError>) -> Result<(), String> {
+    result.unwrap_or_else(|error| Err(format!("the agent's loop broke: {error}")))
+}
+
+fn read_opened(store: &LogStore) -> Result<Opened, forebay_core::store::StoreError> {
+    Ok(Opened {
+        info: store.info(),
+        tails: store.tails()?,
+        meta: store.meta_with_prefix(b"")?,
+    })
+}
+
+fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
+    let names = config.devices.iter();
+    let names = names.map(|device| (DeviceUid(device.uid), device.name.clone()));
+    let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    // A group of blocks shares one sync: the batch is cut so much later.
+    let linger = match config.log {
+        SyncMode::Group(group) => config.agent.linger.max(group),
+        SyncMode::EveryBlock | SyncMode::None => config.agent.linger,
+    };
+    GatewayConfig {
+        gateway,
+        router: Router::new(config.agent.partitions),
+        linger: Span(micros(linger)),
+        engine: config.engine.clone(),
+        forward: config.forward.as_ref().map(|forward| CoreForward {
+            window: forward.window,
+            ack_timeout: Span(micros(forward.ack_timeout)),
+        }),
+        names: Names(names.collect()),
+    }
+}
+
+fn sync_policy(mode: SyncMode) -> SyncPolicy {
+    match mode {
+        SyncMode::Group(_) => SyncPolicy::Group,
+        SyncMode::EveryBlock => SyncPolicy::EveryBlock,
+        SyncMode::None => SyncPolicy::None,
+    }
+}
+
+fn port_configs(config: &Config) -> Vec<PortConfig> {
+    let ports = config.device_ports.iter().zip(0..);
+    ports
+        .map(|(port, number)| PortConfig {
+            id: PortId(number),
+            name: match port {
+                DevicePort::Serial { path, .. } => path.display().to_string(),
+                DevicePort::Tcp { address } => address.clone(),
+            },
+            place: match port {
+                DevicePort::Serial { path, baud } => PortPlace::Serial {
+                    path: path.clone(),
+                    bauds: vec![Baud(*baud)],
+                },
+                DevicePort::Tcp { address } => PortPlace::Tcp {
+                    address: address.clone(),
+                },
+            },
+        })
+        .collect()
+}
+
+/// Topics that a gateway listens to, and how it shows that it is there.
+fn publisher_config(
+    config: &Config,
+    name: &GatewayName,
+) -> Result<Option<PublisherConfig>, String> {
+    let Some(forward) = &config.forward else {
+        return Ok(None);
+    };
+    let mut mqtt = client_settings(&forward.broker)?;
+    mqtt.backoff.cap = forward.backoff_max;
+    let status = |online| GatewayStatus {
+        gateway: name.clone(),
+        online,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    Ok(Some(PublisherConfig {
+        mqtt,
+        status: Some(Status {
+            topic: name.status_topic(),
+            online: status(true).render(),
+            offline: status(false).render(),
+        }),
+        filters: vec![
+            name.ack_topic(),
+            name.cmd_topic(),
+            UPSTREAM_TOPIC.to_owned(),
+        ],
+        window: forward.window,
+    }))
+}

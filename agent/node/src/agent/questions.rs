@@ -1,0 +1,163 @@
+//! Questions to a running agent as JSON lines, both ways: the command line writes
+//! them, the agent reads them.
+
+use forebay_core::query::{ChannelName, Query, TimeRange};
+use forebay_core::units::{EventTime, Span};
+use serde_json::{Value, json};
+
+/// Largest window or bucket that can be asked for: ten years, us.
+const SIZE_US_MAX: i64 = 10 * 366 * 86_400 * 1_000_000;
+
+/// A question as the agent reads it with [`read`].
+#[must_use]
+pub fn write(query: &Query) -> Value {
+    match query {
+        Query::Status => json!({ "query": "status" }),
+        Query::Rolling { channel, size } => {
+            let mut request = about("rolling", channel);
+            request["size_us"] = json!(size.0);
+            request
+        }
+        Query::Rollup {
+            channel,
+            size,
+            range,
+        } => {
+            let mut request = about("rollup", channel);
+            request["size_us"] = json!(size.0);
+            with_range(request, *range)
+        }
+        Query::Readings { channel, range } => with_range(about("readings", channel), *range),
+    }
+}
+
+fn about(query: &str, channel: &ChannelName) -> Value {
+    json!({ "query": query, "device": channel.device, "channel": channel.channel })
+}
+
+fn with_range(mut request: Value, range: TimeRange) -> Value {
+    request["from_us"] = json!(range.from.map(|time| time.0));
+    request["to_us"] = json!(range.to.map(|time| time.0));
+    request
+}
+
+/// Reads a question.
+///
+/// # Errors
+/// A sentence that names the member that is missing or wrong.
+pub fn read(request: &Value) -> Result<Query, String> {
+    let query = text(request, "query")?;
+    match query.as_str() {
+        "status" => Ok(Query::Status),
+        "rolling" => Ok(Query::Rolling {
+            channel: channel(request)?,
+            size: size(request)?,
+        }),
+        "rollup" => Ok(Query::Rollup {
+            channel: channel(request)?,
+            size: size(request)?,
+            range: range(request)?,
+        }),
+        "readings" => Ok(Query::Readings {
+            channel: channel(request)?,
+            range: range(request)?,
+        }),
+        other => Err(format!(
+            "no query is called \"{other}\": there are status, rolling, rollup and readings"
+        )),
+    }
+}
+
+fn text(request: &Value, name: &str) -> Result<String, String> {
+    let text = request.get(name).and_then(Value::as_str);
+    text.map(String::from)
+        .ok_or_else(|| format!("\"{name}\" is missing, or is no text"))
+}
+
+fn channel(request: &Value) -> Result<ChannelName, String> {
+    Ok(ChannelName {
+        device: text(request, "device")?,
+        channel: text(request, "channel")?,
+    })
+}
+
+fn size(request: &Value) -> Result<Span, String> {
+    let size = request.get("size_us").and_then(Value::as_i64);
+    let inside = |size: &i64| (1..=SIZE_US_MAX).contains(size);
+    size.filter(inside)
+        .map(Span)
+        .ok_or_else(|| format!("\"size_us\" must be an integer from 1 to {SIZE_US_MAX}"))
+}
+
+fn range(request: &Value) -> Result<TimeRange, String> {
+    let time = |name: &str| match request.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value
+            .as_i64()
+            .map(|us| Some(EventTime(us)))
+            .ok_or_else(|| format!("\"{name}\" must be an integer of microseconds")),
+    };
+    let (from, to) = (time("from_us")?, time("to_us")?);
+    if let (Some(from), Some(to)) = (from, to)
+        && from >= to
+    {
+        return Err(String::from("\"from_us\" must be before \"to_us\""));
+    }
+    Ok(TimeRange { from, to })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let channel = ChannelName {
+            device: "boiler".into(),
+            channel: "temperature".into(),
+        };
+        let range = TimeRange {
+            from: Some(EventTime(-5)),
+            to: None,
+        };
+        for query in [
+            Query::Status,
+            Query::Rolling {
+                channel: channel.clone(),
+                size: Span(1),
+            },
+            Query::Rollup {
+                channel: channel.clone(),
+                size: Span(SIZE_US_MAX),
+                range,
+            },
+            Query::Readings { channel, range },
+        ] {
+            assert_eq!(read(&write(&query)), Ok(query));
+        }
+    }
+
+    #[test]
+    fn bad_questions_are_told_what_is_wrong() {
+        let rollup = |name: &str, value: Value| {
+            let mut request = json!({
+                "query": "rollup", "device": "d", "channel": "c", "size_us": 1,
+                "from_us": 0, "to_us": 1
+            });
+            request[name] = value;
+            read(&request)
+        };
+        for (name, value, word) in [
+            ("query", json!("nonsense"), "no query"),
+            ("query", json!(7), "\"query\""),
+            ("device", json!(null), "\"device\""),
+            ("size_us", json!(0), "\"size_us\""),
+            ("size_us", json!(SIZE_US_MAX + 1), "\"size_us\""),
+            ("from_us", json!("x"), "\"from_us\""),
+            ("from_us", json!(1), "before"),
+        ] {
+            let error = rollup(name, value).expect_err(name);
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The loop around the core: events in, effects out, one at a time. Decides
+//! nothing; what it waits for is what the core asked for.
+//!
+//! Bound: every channel has a size; the storage thread is handed at most what it
+//! takes, the rest waits here and is bounded by what the core has under way.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use forebay_core::commit::CommitToken;
+use forebay_core::effect::{Effect, FetchToken, Input, QueryId};
+use forebay_core::pipeline::Gateway;
+use forebay_core::query::Answer as QueryAnswer;
+use forebay_core::units::{EventTime, Mono, Now};
+use tokio::sync::{mpsc, oneshot};
+
+use super::questions;
+use crate::local::Asked;
+use crate::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage};
+use crate::ports::{MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say};
+use crate::store::{Answer, Refused, Request, StorageThread};
+
+/// How long the loop sleeps when the core wants nothing.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// What the owner of an agent tells its loop.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// Take no more readings; answer when what is here is durable and derived and,
+    /// if `forwarded`, acked by the broker.
+    Drain {
+        forwarded: bool,
+        done: oneshot::Sender<()>,
+    },
+    Stop,
+}
+
+/// Everything that the loop listens to.
+#[derive(Debug)]
+pub(super) struct Events {
+    pub store: mpsc::UnboundedReceiver<Answer>,
+    pub ports: mpsc::Receiver<PortEvent>,
+    pub mqtt: mpsc::Receiver<LinkEvent>,
+    pub asked: mpsc::Receiver<Asked>,
+    pub control: mpsc::Receiver<Control>,
+}
+
+/// Everything that the loop acts on.
+#[derive(Debug)]
+pub(super) struct Outside {
+    pub store: StorageThread,
+    pub ports: Ports,
+    pub publisher: Option<MqttPublisher>,
+}
+
+pub(super) struct Runtime {
+    core: Gateway,
+    clock: MonoClock,
+    say: Say,
+    outside: Outside,
+    handles: BTreeMap<forebay_core::units::PortId, PortHandle>,
+    waiting: VecDeque<Request>,
+    answers: BTreeMap<QueryId, oneshot::Sender<QueryAnswer>>,
+    last_query: u64,
+    draining: Vec<(bool, oneshot::Sender<()>)>,
+    /// What the store said when it failed.
+    failed: Option<String>,
+}
+
+/// What an event asks of the loop beside its effects.
+enum Next {
+    GoOn,
+    Stop,
+}
+
+/// Reads both clocks at once.
+pub(super) fn now(clock: &MonoClock) -> Now {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Now {
+        mono: clock.now(),
+        utc: EventTime(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)),
+    }
+}
+
+/// What the clocks said at `mono`, a moment ago.
+fn at(clock: &MonoClock, mono: Mono) -> Now {
+    let now = now(clock);
+    let ago = now.mono.0.saturating_sub(mono.0) as i64;
+    Now {
+        mono,
+        utc: EventTime(now.utc.0.saturating_sub(ago)),
+    }
+}
+
+impl Runtime {
+    pub(super) fn new(core: Gateway, clock: MonoClock, say: Say, outside: Outside) -> Self {
+        let ids = outside.ports.status().into_iter().map(|status| status.id);
+        let handles = ids.filter_map(|id| Some((id, outside.ports.handle(id)?)));
+        Self {
+            handles: handles.collect(),
+            core,
+            clock,
+            say,
+            outside,
+            waiting: VecDeque::new(),
+            answers: BTreeMap::new(),
+            last_query: 0,
+            draining: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Runs until told to stop or until the store fails.
+    ///
+    /// # Errors
+    /// What the store said.
+    pub(super) async fn run(mut self, mut events: Events) -> Result<(), String> {
+        self.act();
+        while self.failed.is_none() {
+            match self.next(&mut events).await {
+                Next::GoOn => {}
+                Next::Stop => break,
+            }
+            self.act();
+            self.answer_drains();
+        }
+        let Outside {
+            store,
+            ports,
+            publisher,
+        } = self.outside;
+        ports.stop().await;
+        if let Some(publisher) = publisher {
+            publisher.stop().await;
+        }
+        // Joining the thread waits for the disk: not on the runtime's own thread.
+        let _ = tokio::task::spawn_blocking(move || drop(store)).await;
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    async fn next(&mut self, events: &mut Events) -> Next {
+        let deadline = self.core.next_deadline();
+        let wake = deadline.map_or_else(
+            || std::time::Instant::now() + IDLE,
+            |mono| self.clock.instant(mono),
+        );
+        tokio::select! {
+            Some(answer) = events.store.recv() => self.on_store(answer),
+            Some(event) = events.ports.recv() => self.on_port(event),
+            Some(event) = events.mqtt.recv() => self.on_mqtt(event),
+            Some(asked) = events.asked.recv() => self.on_asked(asked),
+            control = events.control.recv() => return self.on_control(control),
+            () = tokio::time::sleep_until(wake.into()) => self.handle(Input::Deadline),
+        }
+        Next::GoOn
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        let now = now(&self.clock);
+        self.core.handle(input, now);
+    }
+
+    fn on_store(&mut self, answer: Answer) {
+        match answer {
+            Answer::Committed { token } => self.handle(Input::Committed(CommitToken(token))),
+            Answer::Fetched { token, blocks, .. } => {
+                self.handle(Input::Fetched(FetchToken(token), blocks));
+            }
+            Answer::Failed { error, .. } => self.handle(Input::StoreFailed(error)),
+        }
+        self.send_waiting();
+    }
+
+    fn on_port(&mut self, event: PortEvent) {
+        let PortEvent { port, kind } = event;
+        match kind {
+            PortEventKind::Opened => self.handle(Input::PortOpened(port)),
+            PortEventKind::Bytes { bytes, received } => {
+                let then = at(&self.clock, received);
+                self.core.handle(Input::PortBytes(port, &bytes), then);
+            }
+            PortEventKind::Closed { .. } => self.handle(Input::PortClosed(port)),
+        }
+    }
+
+    fn on_mqtt(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Connected { conn, window, .. } => {
+                self.handle(Input::BrokerConnected { conn, window });
+            }
+            LinkEvent::Acked { conn, send } => self.handle(Input::BrokerAcked(conn, send)),
+            LinkEvent::Refused { conn, send, reason } => {
+                self.handle(Input::BrokerRefused(conn, send, reason));
+            }
+            LinkEvent::Disconnected { conn, reason } => {
+                self.handle(Input::BrokerDisconnected { conn, reason });
+            }
+            LinkEvent::SubscriptionRefused { filter } => (self.say)(&format!(
+                "the broker does not let us read {filter}: marks of the receiver stay unknown"
+            )),
+            LinkEvent::Message { topic, payload } => self.handle(Input::BrokerMessage {
+                topic: &topic,
+                payload: &payload,
+            }),
+        }
+    }
+
+    fn on_asked(&mut self, asked: Asked) {
+        match questions::read(&asked.request) {
+            Ok(query) => {
+                self.last_query += 1;
+                let id = QueryId(self.last_query);
+                self.answers.insert(id, asked.answer);
+                self.handle(Input::Query(id, query));
+            }
+            // Who asked may have gone away.
+            Err(text) => drop(asked.answer.send(Err(text))),
+        }
+    }
+
+    fn on_control(&mut self, control: Option<Control>) -> Next {
+        match control {
+            Some(Control::Drain { forwarded, done }) => {
+                self.draining.push((forwarded, done));
+                self.handle(Input::Drain);
+                Next::GoOn
+            }
+            Some(Control::Stop) | None => Next::Stop,
+        }
+    }
+
+    fn answer_drains(&mut self) {
+        let (settled, drained) = (self.core.is_settled(), self.core.is_drained());
+        let is_done = |forwarded: bool| if forwarded { drained } else { settled };
+        let (done, waiting) = std::mem::take(&mut self.draining)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(forwarded, _)| is_done(*forwarded));
+        self.draining = waiting;
+        for (_, done) in done {
+            // Who waited may have given up.
+            let _ = done.send(());
+        }
+    }
+
+    fn act(&mut self) {
+        while let Some(effect) = self.core.poll_effect() {
+            match effect {
+                Effect::PortWrite(port, bytes) => {
+                    if let Some(handle) = self.handles.get(&port) {
+                        // Dropped writes are counted there, and the link repeats.
+                        handle.write(bytes);
+                    }
+                }
+                Effect::Commit(CommitToken(token), batch) => {
+                    self.ask_store(Request::Commit { token, batch });
+                }
+                Effect::Fetch {
+                    token: FetchToken(token),
+                    at,
+                    from,
+                    bytes_max,
+                } => {
+                    self.ask_store(Request::Fetch {
+                        token,
+                        at,
+                        from,
+                        bytes_max,
+                    });
+                }
+                Effect::Publish {
+                    conn,
+                    send,
+                    topic,
+                    payload,
+                    user_properties,
+                } => self.publish(OutMessage {
+                    conn,
+                    send,
+                    topic,
+                    payload,
+                    user_properties,
+                }),
+                Effect::BrokerReset(conn, why) => self.reset(conn, &why),
+                Effect::Answer(id, answer) => {
+                    if let Some(waiting) = self.answers.remove(&id) {
+                        // Who asked may have gone away.
+                        let _ = waiting.send(answer);
+                    }
+                }
+                Effect::Note(note) => (self.say)(&note.0),
+                Effect::Stop(error) => self.failed = Some(error.to_string()),
+            }
+        }
+    }
+
+    /// Hands a request over, after those that wait already.
+    fn ask_store(&mut self, request: Request) {
+        self.waiting.push_back(request);
+        self.send_waiting();
+    }
+
+    fn send_waiting(&mut self) {
+        while let Some(request) = self.waiting.pop_front() {
+            match self.outside.store.request(request) {
+                Ok(()) => {}
+                Err(Refused::Full(request)) => return self.waiting.push_front(request),
+                Err(Refused::Ended(_)) => {
+                    self.failed = Some(String::from("store: its thread has ended"));
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, message: OutMessage) {
+        let conn = message.conn;
+        if let Some(publisher) = &self.outside.publisher
+            && publisher.publish(message).is_err()
+        {
+            // The core sends no more than the window, so this is a broken
+            // connection: a new one starts from the marks.
+            let _ = publisher.reset(conn);
+        }
+    }
+
+    fn reset(&mut self, conn: forebay_core::forward::ConnNo, why: &str) {
+        (self.say)(&format!("forward: connecting again: {why}"));
+        if let Some(publisher) = &self.outside.publisher {
+            // A full queue belongs to a connection that is ending already.
+            let _ = publisher.reset(conn);
+        }
+    }
+}

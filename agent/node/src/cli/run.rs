@@ -1,0 +1,76 @@
+//! `forebay run`: the agent until a signal ends it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::agent::Agent;
+use crate::config::Config;
+use crate::ports::Say;
+use crate::terminal::{EXIT_CONFIG, fail};
+
+/// Runs the agent: takes readings from devices, keeps them, computes, forwards
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay run --config gateway.toml
+
+SIGINT or SIGTERM ends it once all that was received is on disk.")]
+pub(super) struct RunArgs {
+    /// Config of the agent
+    #[arg(long, value_name = "FILE", default_value = super::CONFIG_DEFAULT)]
+    config: PathBuf,
+}
+
+/// Runs the agent of a config file.
+pub(super) fn run(args: &RunArgs) -> ExitCode {
+    // The config is checked before anything on disk is touched.
+    let named = |config: Config| {
+        config
+            .gateway()
+            .map(str::to_owned)
+            .map(|name| (config, name))
+    };
+    let (config, name) = match Config::load(&args.config).and_then(named) {
+        Ok(config) => config,
+        Err(error) => {
+            fail(&error.to_string());
+            return ExitCode::from(EXIT_CONFIG);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let done = runtime
+        .map_err(|error| format!("no threads: {error}"))
+        .and_then(|runtime| runtime.block_on(serve(&config, &name)));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => fail(&text),
+    }
+}
+
+async fn serve(config: &Config, name: &str) -> Result<(), String> {
+    let say: Say = Arc::new(|text: &str| eprintln!("forebay: {text}"));
+    let signals = |error| format!("no signal handler: {error}");
+    let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
+    let mut agent = Agent::start(config, &say)?;
+    say(&format!(
+        "gateway {name} is running; ask it with: forebay status --socket {}",
+        agent.socket().display()
+    ));
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        failed = agent.failed() => {
+            return failed.and(Err(String::from("the agent ended by itself")));
+        }
+    }
+    say("stopping: what was received is being written");
+    agent.stop().await
+}

@@ -1,0 +1,139 @@
+//! Answers as a person reads them.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::terminal::print_line;
+
+/// A figure with at most three decimals; a dash for none.
+#[must_use]
+pub(super) fn number(value: &Value) -> String {
+    match value.as_f64() {
+        Some(figure) if figure.fract() == 0.0 && figure.abs() < 1e9 => format!("{figure:.0}"),
+        Some(figure) => format!("{figure:.3}"),
+        None => String::from("-"),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
+
+fn seconds(micros: &Value) -> String {
+    let micros = micros.as_i64().unwrap_or_default();
+    format!("{} s", micros as f64 / 1e6)
+}
+
+fn preliminary(value: &Value) -> &'static str {
+    if value.as_bool() == Some(true) {
+        "  preliminary"
+    } else {
+        ""
+    }
+}
+
+/// One rolling figure.
+pub(super) fn rolling(answer: &Value) -> ExitCode {
+    print_line(&format!(
+        "{} {}  mean {} {}  (min {}, max {}, {} readings in {} to {}){}",
+        text(&answer["device"]),
+        text(&answer["channel"]),
+        number(&answer["mean"]),
+        text(&answer["unit"]),
+        number(&answer["min"]),
+        number(&answer["max"]),
+        number(&answer["count"]),
+        seconds(&answer["window_us"]),
+        text(&answer["time"]),
+        preliminary(&answer["preliminary"]),
+    ))
+}
+
+/// A line per window.
+pub(super) fn rollup(answer: &Value) -> ExitCode {
+    let mut out = format!(
+        "{} {} [{}], windows of {}\n",
+        text(&answer["device"]),
+        text(&answer["channel"]),
+        text(&answer["unit"]),
+        seconds(&answer["size_us"]),
+    );
+    let head = ["start", "count", "mean", "min", "max"];
+    let [start, count, mean, min, max] = head;
+    let _ = write!(out, "{start:<28} {count:>8} {mean:>12} {min:>12} {max:>12}");
+    for line in answer["windows"].as_array().into_iter().flatten() {
+        let _ = write!(
+            out,
+            "\n{:<28} {:>8} {:>12} {:>12} {:>12}{}",
+            text(&line["start"]),
+            number(&line["count"]),
+            number(&line["mean"]),
+            number(&line["min"]),
+            number(&line["max"]),
+            preliminary(&line["preliminary"]),
+        );
+    }
+    print_line(&out)
+}
+
+/// A line per reading.
+pub(super) fn readings(answer: &Value) -> ExitCode {
+    let mut out = format!(
+        "{} {} [{}]",
+        text(&answer["device"]),
+        text(&answer["channel"]),
+        text(&answer["unit"]),
+    );
+    for line in answer["readings"].as_array().into_iter().flatten() {
+        let fault = line["quality"].as_str().unwrap_or_default();
+        let value = number(&line["value"]);
+        let _ = write!(out, "\n{:<28} {value:>12} {fault}", text(&line["time"]));
+    }
+    if answer["older_left_out"].as_bool() == Some(true) {
+        let _ = write!(out, "\n(older ones are left out: give --from and --to)");
+    }
+    print_line(&out)
+}
+
+/// The agent at a glance.
+pub(super) fn status(answer: &Value) -> ExitCode {
+    let mut out = format!(
+        "gateway {}  log {} epoch {}\nreceived {}  stored {}  duplicates {}  gaps {}  result rows {}",
+        text(&answer["gateway"]),
+        text(&answer["log_id"]),
+        number(&answer["epoch"]),
+        number(&answer["received"]),
+        number(&answer["stored"]),
+        number(&answer["duplicates"]),
+        number(&answer["gaps"]["total"]),
+        number(&answer["rows"]),
+    );
+    let forward = &answer["forward"];
+    if forward.is_object() {
+        let _ = write!(out, "\nforward: {forward}");
+    } else {
+        out.push_str("\nforward: not configured");
+    }
+    for device in answer["devices"].as_array().into_iter().flatten() {
+        let _ = write!(
+            out,
+            "\n{}  received {}  gaps {}",
+            text(&device["device"]),
+            number(&device["received"]),
+            number(&device["gaps"]["total"]),
+        );
+        for channel in device["channels"].as_array().into_iter().flatten() {
+            let _ = write!(
+                out,
+                "\n  {:<20} {:>12} {:<8} {}",
+                text(&channel["channel"]),
+                number(&channel["value"]),
+                text(&channel["unit"]),
+                text(&channel["time"]),
+            );
+        }
+    }
+    print_line(&out)
+}

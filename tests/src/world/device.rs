@@ -1,0 +1,195 @@
+//! A device of the world: the real firmware library with made-up sensors and a
+//! clock of its own, and what it has produced, for the model.
+
+use forebay_firmware::sampler::Sampler;
+use forebay_firmware::sensor::ChannelSpec;
+use forebay_firmware::{Device, DeviceConfig};
+use forebay_wire::ids::{BootId, DeviceUid, Tick};
+use forebay_wire::limits::LINE_BYTES_MAX;
+use forebay_wire::message::{Quality, ResetCause};
+
+use super::dice::Dice;
+use super::line::{Line, LineFaults};
+
+/// Readings that the ring holds: small, so that outages overflow it.
+const RING: usize = 64;
+const CHANNELS: [ChannelSpec; 2] = [
+    ChannelSpec {
+        quantity: "temperature",
+        unit: "degC",
+        scale: 2,
+        range: (-4000, 12_500),
+        period_us: 50_000,
+    },
+    ChannelSpec {
+        quantity: "pressure",
+        unit: "hPa",
+        scale: 1,
+        range: (3000, 11_000),
+        period_us: 170_000,
+    },
+];
+
+/// What one boot of a device has produced.
+#[derive(Debug)]
+pub struct Boot {
+    pub id: u32,
+    /// Ordinals given out.
+    pub produced: u64,
+    /// Of these, readings that the gateway has acked.
+    pub acked: u64,
+    /// Figures by ordinal; `None` for a sensor fault.
+    pub values: Vec<Option<f64>>,
+}
+
+/// One simulated device.
+#[derive(Debug)]
+pub struct WorldDevice {
+    uid: u64,
+    boot: u32,
+    /// World time of the boot, us.
+    booted: u64,
+    /// The device's clock runs so many parts in a million fast.
+    drift_ppm: i64,
+    device: Device<RING>,
+    sampler: Sampler<2>,
+    sampling: bool,
+    /// Boots that are over.
+    pub boots: Vec<Boot>,
+    values: Vec<Option<f64>>,
+    pub up: Line,
+    pub down: Line,
+}
+
+impl WorldDevice {
+    #[must_use]
+    pub fn new(uid: u64, now: u64, dice: &mut Dice) -> Self {
+        let drift_ppm = dice.below(101) as i64 - 50;
+        Self {
+            uid,
+            boot: 1,
+            booted: now,
+            drift_ppm,
+            device: booted(uid, 1),
+            sampler: Sampler::new(&CHANNELS, Tick(0)),
+            sampling: true,
+            boots: Vec::new(),
+            values: Vec::new(),
+            up: Line::default(),
+            down: Line::default(),
+        }
+    }
+
+    fn tick(&self, now: u64) -> Tick {
+        let since = (now - self.booted) as i64;
+        Tick((since + since * self.drift_ppm / 1_000_000) as u64)
+    }
+
+    fn time_of(&self, tick: Tick) -> u64 {
+        let ticks = tick.0 as i64;
+        let since = ticks - ticks * self.drift_ppm / 1_000_000;
+        self.booted + since.max(0) as u64 + 1
+    }
+
+    /// When the device wants to run, us.
+    #[must_use]
+    pub fn next(&self, now: u64) -> Option<u64> {
+        let sample = self.sampler.next_deadline().filter(|_| self.sampling);
+        let send = self.device.next_deadline(self.tick(now));
+        let own = sample.into_iter().chain(send).min();
+        let own = own.map(|tick| self.time_of(tick).max(now));
+        own.into_iter().chain(self.down.next()).min()
+    }
+
+    /// Runs the main loop once.
+    pub fn step(&mut self, now: u64, faults: LineFaults, dice: &mut Dice) {
+        let tick = self.tick(now);
+        while let Some(bytes) = self.down.receive(now) {
+            self.device.on_rx(&bytes, tick);
+        }
+        while self.sampling
+            && let Some(channel) = self.sampler.poll(tick)
+        {
+            let value = sample(channel.0, tick, dice);
+            let power = 10_f64.powi(i32::from(CHANNELS[usize::from(channel.0)].scale));
+            self.values
+                .push(value.ok().map(|raw| f64::from(raw) / power));
+            self.device
+                .on_sample(channel, tick, value)
+                .expect("the channel is one of ours");
+        }
+        let mut line = [0; LINE_BYTES_MAX];
+        loop {
+            let len = self.device.poll_tx(tick, &mut line);
+            if len == 0 {
+                return;
+            }
+            self.up.send(now, line[..len].to_vec(), faults, dice);
+        }
+    }
+
+    /// Resets the device: what its ring held is gone, and it boots anew.
+    pub fn reset(&mut self, now: u64) {
+        self.close_boot();
+        self.boot += 1;
+        self.booted = now;
+        self.device = booted(self.uid, self.boot);
+        self.sampler = Sampler::new(&CHANNELS, Tick(0));
+        self.up.clear();
+        self.down.clear();
+    }
+
+    /// Takes no more samples; what is in the ring still goes out.
+    pub fn stop_sampling(&mut self) {
+        self.sampling = false;
+    }
+
+    /// Notes what this boot has produced.
+    pub fn close_boot(&mut self) {
+        let stats = self.device.stats();
+        assert!(stats.closes(), "the device's sums close: {stats:?}");
+        self.boots.push(Boot {
+            id: self.device.boot().0,
+            produced: stats.produced,
+            acked: stats.acked,
+            values: std::mem::take(&mut self.values),
+        });
+    }
+
+    #[must_use]
+    pub fn uid(&self) -> u64 {
+        self.uid
+    }
+
+    /// Whether the gateway has everything that this boot produced.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.device.stats().waiting == 0
+    }
+}
+
+fn booted(uid: u64, boot: u32) -> Device<RING> {
+    let config = DeviceConfig {
+        uid: DeviceUid(uid.to_be_bytes()),
+        boot: BootId(boot),
+        firmware_version: [0, 1, 0],
+        build_id: [0; 8],
+        reset_cause: ResetCause::PowerOn,
+        tick_hz: 1_000_000,
+        linger_us: 100_000,
+    };
+    Device::new(config, &CHANNELS).expect("the channels are in their ranges")
+}
+
+fn sample(channel: u8, tick: Tick, dice: &mut Dice) -> Result<i32, Quality> {
+    if dice.hit(20_000) {
+        return Err(Quality::BusError);
+    }
+    let slow = (tick.0 / 100_000) as i32 % 500;
+    let noise = dice.below(7) as i32;
+    Ok(if channel == 0 {
+        2000 + slow + noise
+    } else {
+        10_132 + noise
+    })
+}

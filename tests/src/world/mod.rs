@@ -1,0 +1,282 @@
+//! The whole system in one seeded process: devices that run the firmware, lines
+//! that flip and drop, a gateway whose store forgets what was not synced, a broker
+//! that drops connections and may lose its disk, a receiver that is killed. Judged
+//! by a model that knows only what the devices produced.
+//!
+//! One seed, one run: all chance comes from [`dice::Dice`], all time from the loop.
+
+pub mod broker;
+pub mod device;
+pub mod dice;
+pub mod gateway;
+pub mod line;
+pub mod model;
+pub mod receiver;
+
+use std::collections::BTreeMap;
+
+use forebay_core::effect::GatewayConfig;
+use forebay_core::engine::config::{
+    Aggregate, Bounds, Emit, EngineConfig, KeySpec, TimeRules, WindowKind, WindowSpec,
+};
+use forebay_core::forward::ForwardConfig;
+use forebay_core::ingest::Router;
+use forebay_core::payload::GatewayName;
+use forebay_core::query::Names;
+use forebay_core::units::Span;
+
+use self::broker::{Broker, due};
+use self::device::WorldDevice;
+use self::dice::Dice;
+use self::gateway::WorldGateway;
+use self::line::{CLEAN, LineFaults};
+use self::receiver::Receiver;
+
+const SECOND: u64 = 1_000_000;
+/// Faults happen until here.
+const FAULTS_END: u64 = 12 * SECOND;
+/// Devices sample until here.
+const SAMPLING_END: u64 = 14 * SECOND;
+/// Everything must have arrived by here.
+const PATIENCE: u64 = 300 * SECOND;
+
+/// What a run has left behind.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The receiver's rows, by key.
+    pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Simulated time at which everything had arrived, us.
+    pub ended_at: u64,
+    /// Faults that happened, by name.
+    pub faults: BTreeMap<&'static str, u32>,
+}
+
+struct World {
+    now: u64,
+    dice: Dice,
+    devices: Vec<WorldDevice>,
+    gateway: WorldGateway,
+    broker: Broker,
+    receiver: Receiver,
+    next_fault: u64,
+    faults: BTreeMap<&'static str, u32>,
+}
+
+/// Runs a world and judges it.
+///
+/// # Panics
+/// When the model disagrees, with the seed to replay.
+#[must_use]
+pub fn run(seed: u64) -> Outcome {
+    let mut world = World::new(seed);
+    world.live(seed);
+    let World {
+        now,
+        mut devices,
+        gateway,
+        receiver,
+        faults,
+        ..
+    } = world;
+    devices.iter_mut().for_each(WorldDevice::close_boot);
+    let rows = receiver.rows();
+    model::judge(seed, &devices, &gateway, &rows);
+    Outcome {
+        rows,
+        ended_at: now,
+        faults,
+    }
+}
+
+/// The windows of every world.
+#[must_use]
+pub fn engine_config() -> EngineConfig {
+    let window = |name: &str, kind| WindowSpec {
+        name: name.into(),
+        kind,
+        channels: None,
+        devices: None,
+        key: KeySpec::DeviceChannel,
+        aggregates: vec![
+            Aggregate::Count,
+            Aggregate::Mean,
+            Aggregate::Min,
+            Aggregate::Max,
+        ],
+        emit: Emit::OnClose,
+        finalize: false,
+    };
+    let tumbling = WindowKind::Tumbling {
+        size: Span(2 * SECOND as i64),
+        offset: Span(0),
+    };
+    let sliding = WindowKind::Sliding {
+        size: Span(SECOND as i64),
+        bounds: Bounds::HalfOpen,
+    };
+    EngineConfig {
+        time: TimeRules {
+            out_of_order: Span(500_000),
+            ..TimeRules::default()
+        },
+        windows: vec![window("two_seconds", tumbling), window("rolling", sliding)],
+    }
+}
+
+fn config(partitions: u16) -> GatewayConfig {
+    GatewayConfig {
+        gateway: GatewayName::new("world").expect("a name"),
+        router: Router::new(partitions),
+        linger: Span(20_000),
+        engine: engine_config(),
+        forward: Some(ForwardConfig {
+            window: 8,
+            ack_timeout: Span(2 * SECOND as i64),
+        }),
+        names: Names::default(),
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let partitions = [1, 2, 4][dice.below(3) as usize];
+        let count = 1 + dice.below(3);
+        let devices = (0..count).map(|uid| WorldDevice::new(0xd0 + uid, 0, &mut dice));
+        let devices: Vec<_> = devices.collect();
+        let mut gateway = WorldGateway::start(config(partitions), 0, &mut dice);
+        gateway.open_ports(0, devices.len());
+        Self {
+            now: 0,
+            devices,
+            gateway,
+            broker: Broker::start(0),
+            receiver: Receiver::default(),
+            next_fault: SECOND,
+            faults: BTreeMap::new(),
+            dice,
+        }
+    }
+
+    fn line_faults(&self) -> LineFaults {
+        if self.now < FAULTS_END {
+            LineFaults {
+                flip: 15_000,
+                drop: 15_000,
+                cut: 5_000,
+            }
+        } else {
+            CLEAN
+        }
+    }
+
+    /// Runs until all that was produced has arrived.
+    fn live(&mut self, seed: u64) {
+        loop {
+            self.step();
+            if self.now >= SAMPLING_END {
+                self.devices.iter_mut().for_each(WorldDevice::stop_sampling);
+                if self.is_over() {
+                    return;
+                }
+            }
+            assert!(
+                self.now < PATIENCE,
+                "not everything arrived; replay: cargo xtask sim --seed {seed}"
+            );
+            self.now = self.next();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.devices.iter().all(WorldDevice::is_empty)
+            && self.gateway.core().is_drained()
+            && model::has_arrived(&self.gateway, &self.receiver.rows())
+    }
+
+    fn next(&self) -> u64 {
+        let now = self.now;
+        let devices = self.devices.iter().flat_map(|device| {
+            let up = device.up.next();
+            device.next(now).into_iter().chain(up)
+        });
+        let fault = Some(self.next_fault).filter(|_| now < FAULTS_END);
+        let next = devices
+            .chain(self.gateway.next(now))
+            .chain(self.broker.next())
+            .chain(self.receiver.next())
+            .chain(fault)
+            .min();
+        // Time goes on even when a part asks for this very moment again.
+        next.map_or(now + SECOND, |next| next.max(now + 1))
+    }
+
+    fn step(&mut self) {
+        let (now, faults) = (self.now, self.line_faults());
+        if now >= self.next_fault && now < FAULTS_END {
+            self.next_fault = now + 100_000 + self.dice.below(SECOND);
+            self.fault();
+        }
+        for (port, device) in self.devices.iter_mut().enumerate() {
+            device.step(now, faults, &mut self.dice);
+            while let Some(bytes) = device.up.receive(now) {
+                self.gateway.hear(now, port, &bytes);
+            }
+        }
+        self.broker.step(now, &mut self.dice);
+        while let Some(event) = due(&mut self.broker.to_gateway, now) {
+            self.gateway.hear_broker(now, &event);
+        }
+        self.gateway.step(
+            now,
+            (&mut self.devices, faults),
+            &mut self.broker,
+            &mut self.dice,
+        );
+        while let Some(event) = due(&mut self.broker.to_receiver, now) {
+            self.receiver
+                .hear(now, event, &mut self.broker, &mut self.dice);
+        }
+        self.receiver.step(now, &mut self.broker, &mut self.dice);
+    }
+
+    fn fault(&mut self) {
+        let now = self.now;
+        let name = match self.dice.below(8) {
+            0 => {
+                self.gateway.crash(now, &mut self.broker, &mut self.dice);
+                self.gateway.open_ports(now, self.devices.len());
+                "gateway killed"
+            }
+            1 => {
+                let device = self.dice.below(self.devices.len() as u64) as usize;
+                self.devices[device].reset(now);
+                "device reset"
+            }
+            2 => {
+                self.receiver.crash(now, &mut self.broker, &mut self.dice);
+                "receiver killed"
+            }
+            3 => {
+                self.broker.lose_disk(now, &mut self.dice);
+                "broker lost its disk"
+            }
+            4 | 5 => {
+                self.broker.drop_gateway(now, &mut self.dice);
+                "gateway's connection broke"
+            }
+            6 => {
+                self.broker.drop_receiver(now, &mut self.dice);
+                "receiver's connection broke"
+            }
+            _ => {
+                let device = self.dice.below(self.devices.len() as u64) as usize;
+                self.gateway.replug(now, device);
+                self.devices[device].up.clear();
+                self.devices[device].down.clear();
+                "port replugged"
+            }
+        };
+        *self.faults.entry(name).or_default() += 1;
+    }
+}
