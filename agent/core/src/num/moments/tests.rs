@@ -45,8 +45,20 @@ fn is_nearest_root(got: f64, n: &BigInt, by: &BigInt) -> bool {
     let square = |m: &BigInt| m * m * by;
     let even = got.to_bits() & 1 == 0;
     let above_low = got == 0.0 || square(&below) < four || (even && square(&below) == four);
-    let below_high = square(&above) > four || (even && square(&above) == four);
+    // Infinity stands for all that is too large for a double.
+    let below_high =
+        got.is_infinite() || square(&above) > four || (even && square(&above) == four);
     above_low && below_high
+}
+
+#[test]
+fn a_deviation_beyond_the_largest_double_is_infinite() {
+    let values = [f64::MAX, -f64::MAX];
+    let mut moments = Moments::new(true);
+    values.iter().for_each(|x| moments.add(*x));
+    assert_eq!(moments.stddev(true), Some(f64::INFINITY));
+    assert_eq!(moments.stddev(false), Some(f64::MAX));
+    check(&values, &moments);
 }
 
 fn check(values: &[f64], moments: &Moments) {
