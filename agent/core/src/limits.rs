@@ -73,6 +73,8 @@ pub const FILTER_NAMES_MAX: usize = 1024;
 pub const NAME_BYTES_MAX: usize = 64;
 /// Longest window, offset or hop, us: with [`EVENT_TIME_MAX`] no start or end overflows.
 pub const WINDOW_SPAN_MAX: i64 = 1 << 60;
+/// Hopping windows over one reading: what it may cost to write them.
+pub const HOPS_PER_WINDOW_MAX: i64 = 10_000;
 /// Largest event time, us, before and after 1970: about 146,000 years.
 pub const EVENT_TIME_MAX: i64 = 1 << 62;
 

@@ -70,6 +70,9 @@ pub struct WindowSpec {
 pub enum WindowKind {
     /// `[start, start + size)`, starts at `offset` plus a multiple of `size`.
     Tumbling { size: Span, offset: Span },
+    /// `[start, start + size)` at every `offset` plus a multiple of `hop`; at most
+    /// [`crate::limits::HOPS_PER_WINDOW_MAX`] over one reading.
+    Hopping { size: Span, hop: Span, offset: Span },
     /// One window per reading, that ends at it.
     Sliding { size: Span, bounds: Bounds },
 }

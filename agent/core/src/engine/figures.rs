@@ -145,6 +145,26 @@ impl Growing {
         }
     }
 
+    /// Puts all of another window in.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.moments.merge(&other.moments);
+        if let Some(low) = other.low {
+            keep(&mut self.low, low, Ordering::Less);
+        }
+        if let Some(high) = other.high {
+            keep(&mut self.high, high, Ordering::Greater);
+        }
+        if let Some(first) = other.first.filter(|o| self.first.is_none_or(|f| o.0 < f.0)) {
+            self.first = Some(first);
+        }
+        if let Some(last) = other.last.filter(|o| self.last.is_none_or(|l| o.0 >= l.0)) {
+            self.last = Some(last);
+        }
+        if let (Some(mine), Some(theirs)) = (self.ranks.as_deref_mut(), other.ranks.as_deref()) {
+            mine.merge(theirs);
+        }
+    }
+
     pub(super) fn cells(&mut self, aggregates: &[Aggregate]) -> Cells {
         let ranks = &mut self.ranks;
         View {
@@ -170,6 +190,22 @@ impl Ranks {
                 *self = Self::Sketch(sketch);
             }
             Self::Sketch(sketch) => sketch.add(x),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        match other {
+            Self::Exact(values) => values.iter().for_each(|x| self.add(*x)),
+            Self::Sketch(theirs) => {
+                if let Self::Exact(values) = self {
+                    let mut sketch = Sketch::default();
+                    values.iter().for_each(|x| sketch.add(*x));
+                    *self = Self::Sketch(sketch);
+                }
+                if let Self::Sketch(mine) = self {
+                    mine.merge(theirs);
+                }
+            }
         }
     }
 

@@ -11,6 +11,7 @@ pub mod config;
 pub mod counters;
 mod device;
 mod figures;
+mod hopping;
 pub mod identity;
 mod operator;
 mod route;
@@ -52,7 +53,7 @@ pub enum RollingPick<'a> {
     Size(Span),
 }
 
-/// A tumbling window of one series, as far as it is known.
+/// A tumbling or hopping window of one series, as far as it is known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollup {
     /// The newest window, still open.
@@ -281,7 +282,7 @@ impl Engine {
             .find_map(|op| op.rolling(pick, series, watermark))
     }
 
-    /// A tumbling window of a series now, by its name. `None` when there is no
+    /// A tumbling or hopping window of a series now, by its name. `None` when there is no
     /// such window.
     #[must_use]
     pub fn rollup(&self, name: &str, series: SeriesId) -> Option<Rollup> {

@@ -3,6 +3,7 @@
 
 use crate::engine::config::{EngineConfig, WindowKind, WindowSpec};
 use crate::engine::counters::Taken;
+use crate::engine::hopping::Hopping;
 use crate::engine::route::{DeviceId, SeriesId, SeriesInfo};
 use crate::engine::row::{OutRow, StreamId};
 use crate::engine::sliding::{RollingAnswer, Sliding};
@@ -13,6 +14,7 @@ use crate::units::EventTime;
 #[derive(Debug)]
 pub(super) enum Operator {
     Tumbling(Tumbling),
+    Hopping(Hopping),
     Sliding(Sliding),
 }
 
@@ -26,6 +28,12 @@ impl Operator {
                 (size, offset),
                 config.time.allowed_lateness,
             )),
+            WindowKind::Hopping { size, hop, offset } => Self::Hopping(Hopping::new(
+                stream,
+                spec,
+                (size, hop, offset),
+                config.time.allowed_lateness,
+            )),
             WindowKind::Sliding { size, bounds } => {
                 Self::Sliding(Sliding::new(stream, spec, (size, bounds)))
             }
@@ -35,6 +43,7 @@ impl Operator {
     pub(super) fn add_series(&mut self, series: &SeriesInfo) {
         match self {
             Self::Tumbling(op) => op.add_series(series),
+            Self::Hopping(op) => op.add_series(series),
             Self::Sliding(op) => op.add_series(series),
         }
     }
@@ -51,6 +60,7 @@ impl Operator {
     ) -> Option<Taken> {
         match self {
             Self::Tumbling(op) => op.on_reading(series, device, time, value, watermark, out),
+            Self::Hopping(op) => op.on_reading(series, device, time, value, watermark, out),
             Self::Sliding(op) => op.on_reading(series, device, time, value, watermark, out),
         }
     }
@@ -59,6 +69,7 @@ impl Operator {
     pub(super) fn advance(&mut self, moved: &[(DeviceId, EventTime)], out: &mut Vec<OutRow>) {
         match self {
             Self::Tumbling(op) => op.advance(moved, out),
+            Self::Hopping(op) => op.advance(moved, out),
             Self::Sliding(op) => op.advance(moved, out),
         }
     }
@@ -71,6 +82,7 @@ impl Operator {
     ) {
         match self {
             Self::Tumbling(op) => op.on_idle(device, watermark, out),
+            Self::Hopping(op) => op.on_idle(device, watermark, out),
             Self::Sliding(op) => op.on_idle(device, out),
         }
     }
@@ -78,6 +90,7 @@ impl Operator {
     pub(super) fn state_rows(&self) -> u64 {
         match self {
             Self::Tumbling(op) => op.state_rows(),
+            Self::Hopping(op) => op.state_rows(),
             Self::Sliding(op) => op.state_rows(),
         }
     }
@@ -89,7 +102,7 @@ impl Operator {
         watermark: EventTime,
     ) -> Option<RollingAnswer> {
         match self {
-            Self::Tumbling(_) => None,
+            Self::Tumbling(_) | Self::Hopping(_) => None,
             Self::Sliding(op) => {
                 let meant = match pick {
                     RollingPick::Name(name) => op.name() == name,
@@ -103,6 +116,10 @@ impl Operator {
     pub(super) fn rollup(&self, name: &str, series: SeriesId) -> Option<Rollup> {
         match self {
             Self::Tumbling(op) => (op.name() == name).then(|| Rollup {
+                open: op.open(series),
+                last: op.last(series),
+            }),
+            Self::Hopping(op) => (op.name() == name).then(|| Rollup {
                 open: op.open(series),
                 last: op.last(series),
             }),

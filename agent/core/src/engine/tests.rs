@@ -25,6 +25,33 @@ fn tumbling(size: i64, offset: i64) -> WindowKind {
     }
 }
 
+fn hopping(size: i64, hop: i64, offset: i64) -> WindowKind {
+    WindowKind::Hopping {
+        size: Span(size),
+        hop: Span(hop),
+        offset: Span(offset),
+    }
+}
+
+/// Starts of all windows over a time.
+fn starts(kind: WindowKind, time: i64) -> Vec<i64> {
+    let (size, hop, offset) = match kind {
+        WindowKind::Tumbling { size, offset } => (size.0, size.0, offset.0),
+        WindowKind::Hopping { size, hop, offset } => (size.0, hop.0, offset.0),
+        WindowKind::Sliding { .. } => return Vec::new(),
+    };
+    let near = (time - size..=time).filter(|s| (s - offset).rem_euclid(hop) == 0);
+    near.filter(|s| *s + size > time).collect()
+}
+
+fn size_of(kind: WindowKind) -> i64 {
+    match kind {
+        WindowKind::Tumbling { size, .. }
+        | WindowKind::Hopping { size, .. }
+        | WindowKind::Sliding { size, .. } => size.0,
+    }
+}
+
 fn sliding(size: i64, bounds: Bounds) -> WindowKind {
     WindowKind::Sliding {
         size: Span(size),
@@ -89,13 +116,15 @@ struct Model<'a> {
     config: &'a EngineConfig,
     /// Per device: largest time seen.
     newest: BTreeMap<&'static str, i64>,
-    /// Per operator: accepted readings in order of arrival.
-    held: Vec<Vec<Given>>,
+    /// Per operator: accepted readings in order of arrival, with the starts of the
+    /// windows that took them.
+    held: Vec<Vec<(Given, Vec<i64>)>>,
     /// Per operator: lines that are out, by (end, start, device, channel) with revisions.
     told: Vec<BTreeMap<Key, u32>>,
     /// Per operator: rolling lines to come.
     pending: Vec<Vec<(i64, &'static str, &'static str)>>,
     out: Vec<String>,
+    late_partial: u64,
 }
 
 type Key = (i64, i64, &'static str, &'static str);
@@ -110,6 +139,7 @@ impl<'a> Model<'a> {
             told: vec![BTreeMap::new(); n],
             pending: vec![Vec::new(); n],
             out: Vec::new(),
+            late_partial: 0,
         }
     }
 
@@ -124,27 +154,33 @@ impl<'a> Model<'a> {
         let newest = self.newest.entry(device).or_insert(time);
         *newest = time.max(*newest);
         let after = self.watermark(device);
-        let mut refused = 0;
+        let (mut refused, mut takers, mut partly) = (0, 0, false);
         for (at, spec) in self.config.windows.iter().enumerate() {
             match spec.kind {
-                WindowKind::Tumbling { size, offset } => {
-                    let start = time - (time - offset.0).rem_euclid(size.0);
-                    let end = start + size.0;
-                    if end + self.config.time.allowed_lateness.0 <= before {
-                        refused += 1;
-                    } else {
-                        self.held[at].push(given);
-                        if end <= before {
-                            self.tell(at, (end, start, device, channel), before);
-                        }
+                WindowKind::Tumbling { .. } | WindowKind::Hopping { .. } => {
+                    let ends = |s: &i64| s + size_of(spec.kind);
+                    let lateness = self.config.time.allowed_lateness.0;
+                    let mut over = starts(spec.kind, time);
+                    takers += usize::from(!over.is_empty());
+                    let all = over.len();
+                    over.retain(|s| ends(s) + lateness > before);
+                    refused += usize::from(over.is_empty() && all > 0);
+                    partly |= over.len() < all;
+                    if !over.is_empty() {
+                        self.held[at].push((given, over.clone()));
+                    }
+                    for start in over.iter().filter(|s| ends(s) <= before) {
+                        self.tell(at, (ends(start), *start, device, channel), before);
                     }
                 }
                 WindowKind::Sliding { size, bounds } => {
+                    takers += 1;
+                    partly |= time < before;
                     // Some line at before or later would reach back to it.
                     if !reaches(time, before.max(time), size, bounds) {
                         refused += 1;
                     } else {
-                        self.held[at].push(given);
+                        self.held[at].push((given, Vec::new()));
                         if time >= before {
                             self.pending[at].push((time, device, channel));
                         }
@@ -153,7 +189,8 @@ impl<'a> Model<'a> {
             }
             self.advance(at, Some(device), after);
         }
-        if refused > 0 && refused == self.config.windows.len() {
+        self.late_partial += u64::from(partly && refused < takers);
+        if refused > 0 && refused == takers {
             self.out.push(format!("late {device} {channel} {time}"));
         }
     }
@@ -161,13 +198,14 @@ impl<'a> Model<'a> {
     fn advance(&mut self, at: usize, device: Option<&str>, watermark: i64) {
         let mine = |d: &str| device.is_none_or(|one| one == d);
         match self.config.windows[at].kind {
-            WindowKind::Tumbling { size, offset } => {
+            kind @ (WindowKind::Tumbling { .. } | WindowKind::Hopping { .. }) => {
                 let mut due: Vec<Key> = Vec::new();
-                for (d, channel, time, _) in &self.held[at] {
-                    let start = time - (time - offset.0).rem_euclid(size.0);
-                    let key = (start + size.0, start, *d, *channel);
-                    if mine(d) && key.0 <= watermark && !self.told[at].contains_key(&key) {
-                        due.push(key);
+                for ((d, channel, ..), over) in &self.held[at] {
+                    for start in over {
+                        let key = (start + size_of(kind), *start, *d, *channel);
+                        if mine(d) && key.0 <= watermark && !self.told[at].contains_key(&key) {
+                            due.push(key);
+                        }
                     }
                 }
                 due.sort_unstable();
@@ -187,7 +225,8 @@ impl<'a> Model<'a> {
                             && g.2 <= time
                             && reaches(g.2, time, size, bounds)
                     };
-                    let figures = figures(self.held[at].iter().filter(inside));
+                    let held = self.held[at].iter().map(|(given, _)| given);
+                    let figures = figures(held.filter(inside));
                     self.out
                         .push(format!("{at} {device} {channel} {time} {figures}"));
                 }
@@ -196,14 +235,11 @@ impl<'a> Model<'a> {
     }
 
     fn tell(&mut self, at: usize, key: Key, watermark: i64) {
-        let WindowKind::Tumbling { size, offset } = self.config.windows[at].kind else {
-            return;
-        };
         let (end, start, device, channel) = key;
-        let inside = |g: &&Given| {
-            g.0 == device && g.1 == channel && g.2 - (g.2 - offset.0).rem_euclid(size.0) == start
+        let inside = |(g, over): &&(Given, Vec<i64>)| {
+            g.0 == device && g.1 == channel && over.contains(&start)
         };
-        let figures = figures(self.held[at].iter().filter(inside));
+        let figures = figures(self.held[at].iter().filter(inside).map(|(given, _)| given));
         let revision = self.told[at]
             .entry(key)
             .and_modify(|r| *r += 1)
@@ -284,6 +320,8 @@ fn reading() -> impl Strategy<Value = Given> {
 fn kind() -> impl Strategy<Value = WindowKind> {
     prop_oneof![
         (1_i64..20, -5_i64..5).prop_map(|(size, offset)| tumbling(size, offset)),
+        (1_i64..20, 1_i64..20, -5_i64..5)
+            .prop_map(|(size, hop, offset)| hopping(size, hop, offset)),
         (
             1_i64..20,
             prop_oneof![Just(Bounds::HalfOpen), Just(Bounds::Closed)]
@@ -312,6 +350,7 @@ proptest! {
         model.finish();
         let got: Vec<String> = out.iter().map(in_words).collect();
         prop_assert_eq!(&got, &model.out);
+        prop_assert_eq!(engine.counters().late_partial, model.late_partial);
         prop_assert!(engine.counters().closes());
         prop_assert_eq!(engine.counters().readings, readings.len() as u64);
         prop_assert_eq!(engine.state_rows(), 0);
@@ -335,6 +374,50 @@ proptest! {
             (lines, engine.counters())
         };
         prop_assert_eq!(sorted(&in_order), sorted(&mixed));
+    }
+}
+
+/// A reading or a word of the gateway.
+#[derive(Debug, Clone)]
+enum Step {
+    Reading(Given),
+    Clock(i64),
+    Watermark(Option<&'static str>, i64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => reading().prop_map(Step::Reading),
+        1 => (-60_i64..300).prop_map(Step::Clock),
+        1 => (prop_oneof![Just(None), Just(Some("a"))], -60_i64..60).prop_map(|(d, t)| Step::Watermark(d, t)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_hop_of_the_size_is_a_tumble(
+        steps in prop::collection::vec(step(), 0..60),
+        (size, offset) in (1_i64..20, -5_i64..5),
+        emit in prop_oneof![Just(Emit::OnClose), Just(Emit::EveryUpdate), Just(Emit::FinalOnly)],
+        finalize: bool,
+        (out_of_order, lateness) in (0_i64..30, 0_i64..40),
+    ) {
+        let run = |kind| {
+            let mut spec = window("w", kind);
+            (spec.emit, spec.finalize) = (emit, finalize && emit == Emit::OnClose);
+            let mut engine = Engine::new(&config(out_of_order, lateness, vec![spec]));
+            let mut out = Vec::new();
+            for step in &steps {
+                match step {
+                    Step::Reading(given) => give(&mut engine, &[*given], &mut out),
+                    Step::Clock(time) => engine.on_clock(EventTime(*time), &mut out),
+                    Step::Watermark(device, time) => engine.on_watermark(*device, EventTime(*time), &mut out),
+                }
+            }
+            engine.finish(&mut out);
+            (lines(&out), engine.state_rows(), engine.counters())
+        };
+        prop_assert_eq!(run(tumbling(size, offset)), run(hopping(size, size, offset)));
     }
 }
 
@@ -482,6 +565,14 @@ fn times_at_the_limits_are_calculated_or_set_aside() {
             ),
         ),
         window("s", sliding(crate::limits::WINDOW_SPAN_MAX, Bounds::Closed)),
+        window(
+            "h",
+            hopping(
+                crate::limits::WINDOW_SPAN_MAX,
+                crate::limits::WINDOW_SPAN_MAX,
+                1,
+            ),
+        ),
     ];
     let config = config(i64::MAX, i64::MAX, kinds);
     for (name, time, taken) in [
@@ -494,7 +585,7 @@ fn times_at_the_limits_are_calculated_or_set_aside() {
     ] {
         let (lines, engine) = run(&config, &[("a", "x", time, Some(1))]);
         assert_eq!(engine.counters().accepted == 1, taken, "{name}");
-        assert_eq!(lines.len(), if taken { 2 } else { 1 }, "{name}: {lines:?}");
+        assert_eq!(lines.len(), if taken { 3 } else { 1 }, "{name}: {lines:?}");
     }
 }
 

@@ -153,10 +153,9 @@ impl Moments {
     #[cold]
     fn widen_and_apply(&mut self, value: Parts, add: bool) {
         if let Sums::Short { sum, squares } = self.sums {
-            let digits: Vec<u32> = squares.limbs().iter().flat_map(|l| split(*l)).collect();
             self.sums = Sums::Wide(Box::new(Wide {
                 sum: BigInt::from(sum),
-                squares: BigUint::new(digits),
+                squares: big(squares),
             }));
         }
         self.apply_wide(value, add);
@@ -189,6 +188,69 @@ impl Moments {
             }
         }
         self.shorten();
+    }
+
+    /// Puts all values of another bag in, which keeps squares if this one does.
+    pub fn merge(&mut self, other: &Self) {
+        assert!(
+            other.with_squares || !self.with_squares,
+            "squares were not kept"
+        );
+        let was_empty = self.finite == 0;
+        self.finite += other.finite;
+        self.nan += other.nan;
+        self.infinite[0] += other.infinite[0];
+        self.infinite[1] += other.infinite[1];
+        if other.finite == 0 {
+            return;
+        }
+        if was_empty {
+            (self.sums, self.unit) = (other.sums.clone(), other.unit);
+            return;
+        }
+        let unit = self.unit.min(other.unit);
+        if let Some((sum, squares)) = self
+            .short_in(unit)
+            .zip(other.short_in(unit))
+            .and_then(add_short)
+        {
+            self.sums = Sums::Short { sum, squares };
+            self.unit = unit;
+            return;
+        }
+        let (mut wide, theirs) = (self.wide_in(unit), other.wide_in(unit));
+        wide.sum += theirs.sum;
+        wide.squares += theirs.squares;
+        self.sums = Sums::Wide(Box::new(wide));
+        self.unit = unit;
+        self.shorten();
+    }
+
+    /// The short sums in a finer unit, if they fit.
+    fn short_in(&self, unit: i32) -> Option<(i128, U256)> {
+        let Sums::Short { sum, squares } = self.sums else {
+            return None;
+        };
+        let down = self.unit.abs_diff(unit);
+        let squares = squares.checked_shl(down.saturating_mul(2))?;
+        if sum == 0 {
+            return Some((0, squares));
+        }
+        let bits = 128 - sum.unsigned_abs().leading_zeros();
+        (bits + down <= SUM_BITS_MAX).then(|| (sum << down, squares))
+    }
+
+    /// The sums in a finer unit, whatever their length.
+    fn wide_in(&self, unit: i32) -> Wide {
+        let down = self.unit.abs_diff(unit);
+        let (sum, squares) = match &self.sums {
+            Sums::Short { sum, squares } => (BigInt::from(*sum), big(*squares)),
+            Sums::Wide(wide) => (wide.sum.clone(), wide.squares.clone()),
+        };
+        Wide {
+            sum: sum << down,
+            squares: squares << (2 * down),
+        }
     }
 
     /// Back to the short path when what is left fits it.
@@ -379,16 +441,26 @@ fn short_variance(
                 .expect("n times the squares is at least the square of the sum");
             Ok(Scaled::ratio(over, by, 2 * unit))
         }
-        _ => {
-            let digits = squares.limbs().iter().flat_map(|l| split(*l)).collect();
-            Err((BigUint::from(size), BigUint::new(digits)))
-        }
+        _ => Err((BigUint::from(size), big(squares))),
     }
 }
 
-fn split(limb: u64) -> [u32; 2] {
+fn add_short(both: ((i128, U256), (i128, U256))) -> Option<(i128, U256)> {
+    let ((a, a_squares), (b, b_squares)) = both;
+    let sum = a.checked_add(b)?;
+    let squares = a_squares.checked_add(b_squares)?;
+    let fits = 128 - sum.unsigned_abs().leading_zeros() <= SUM_BITS_MAX
+        && squares.bits() <= SQUARES_BITS_MAX;
+    fits.then_some((sum, squares))
+}
+
+fn big(n: U256) -> BigUint {
     let half = |n: u64| u32::try_from(n & 0xffff_ffff).expect("32 bits");
-    [half(limb), half(limb >> 32)]
+    let digits = n
+        .limbs()
+        .into_iter()
+        .flat_map(|limb| [half(limb), half(limb >> 32)]);
+    BigUint::new(digits.collect())
 }
 
 #[cfg(test)]

@@ -76,6 +76,19 @@ impl Sketch {
         }
     }
 
+    /// Puts all of another sketch in.
+    pub fn merge(&mut self, other: &Self) {
+        self.zero += other.zero;
+        for (mine, theirs) in [
+            (&mut self.negative, &other.negative),
+            (&mut self.positive, &other.positive),
+        ] {
+            for (bucket, count) in theirs {
+                *mine.entry(*bucket).or_insert(0) += count;
+            }
+        }
+    }
+
     fn store(&mut self, x: f64) -> &mut BTreeMap<i64, u64> {
         if x < 0.0 {
             &mut self.negative
@@ -118,10 +131,11 @@ mod tests {
     proptest! {
         #[test]
         fn every_rank_is_within_one_percent(values in prop::collection::vec(any::<f64>().prop_filter("no NaN", |x| !x.is_nan()), 1..50), gone in 0_usize..50) {
-            let mut sketch = Sketch::default();
-            for x in &values {
-                sketch.add(*x);
+            let (mut sketch, mut other) = (Sketch::default(), Sketch::default());
+            for (at, x) in values.iter().enumerate() {
+                if at % 2 == 0 { sketch.add(*x) } else { other.add(*x) }
             }
+            sketch.merge(&other);
             let mut left = values.clone();
             for x in left.drain(..gone.min(values.len() - 1)) {
                 sketch.sub(x);

@@ -6,7 +6,8 @@ use forebay_core::engine::config::{
     WindowKind, WindowSpec,
 };
 use forebay_core::limits::{
-    AGGREGATES_MAX, FILTER_NAMES_MAX, NAME_BYTES_MAX, WINDOW_SPAN_MAX, WINDOWS_MAX,
+    AGGREGATES_MAX, FILTER_NAMES_MAX, HOPS_PER_WINDOW_MAX, NAME_BYTES_MAX, WINDOW_SPAN_MAX,
+    WINDOWS_MAX,
 };
 use forebay_core::units::Span;
 
@@ -17,19 +18,20 @@ use super::schema::{ENGINE, WINDOW};
 /// Streams that the engine itself writes or reads.
 const RESERVED_STREAMS: [&str; 4] = ["readings", "late", "quarantine", "changes"];
 /// Keys of windows that the engine does not have yet.
-const NOT_YET: [&str; 6] = ["hop", "rows", "gap", "zone", "merge", "value"];
+const NOT_YET: [&str; 5] = ["rows", "gap", "zone", "merge", "value"];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Tumbling,
+    Hopping,
     Sliding,
     NotYet,
 }
 
 const KINDS: [(&str, Kind); 5] = [
     ("tumbling", Kind::Tumbling),
+    ("hopping", Kind::Hopping),
     ("sliding", Kind::Sliding),
-    ("hopping", Kind::NotYet),
     ("rows", Kind::NotYet),
     ("session", Kind::NotYet),
 ];
@@ -93,7 +95,7 @@ fn window(table: &Table<'_>, all: &[Table<'_>]) -> Result<WindowSpec, ConfigErro
     let kind_field = table.need("kind")?;
     let kind = kind_field.one_of(&KINDS)?;
     if kind == Kind::NotYet {
-        return Err(kind_field.bad("is not supported yet; supported: tumbling, sliding"));
+        return Err(kind_field.bad("is not supported yet; supported: tumbling, hopping, sliding"));
     }
     for key in NOT_YET {
         if let Some(field) = table.get(key)? {
@@ -138,24 +140,38 @@ fn source_of(table: &Table<'_>, all: &[Table<'_>]) -> Result<(), ConfigError> {
 }
 
 fn shape(table: &Table<'_>, kind: Kind, size: Span) -> Result<WindowKind, ConfigError> {
-    let offset = table.get("offset")?;
-    let bounds = table.get("bounds")?;
-    if kind == Kind::Sliding {
-        if let Some(field) = offset {
-            return Err(field.error("is only for kind = \"tumbling\""));
+    for (key, kinds) in [
+        ("offset", &[Kind::Tumbling, Kind::Hopping][..]),
+        ("hop", &[Kind::Hopping][..]),
+        ("bounds", &[Kind::Sliding][..]),
+    ] {
+        if let Some(field) = table.get(key)?.filter(|_| !kinds.contains(&kind)) {
+            let names = KINDS.iter().filter(|(_, k)| kinds.contains(k));
+            let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+            return Err(field.error(format!("is only for kind = \"{}\"", names.join("\" or \""))));
         }
-        let bounds = bounds.map_or(Ok(Bounds::HalfOpen), |field| {
+    }
+    let offset = match table.get("offset")? {
+        None => Span(0),
+        Some(field) => window_span(&field, field.span()?)?,
+    };
+    if kind == Kind::Sliding {
+        let bounds = table.get("bounds")?.map_or(Ok(Bounds::HalfOpen), |field| {
             field.one_of(&[("half_open", Bounds::HalfOpen), ("closed", Bounds::Closed)])
         })?;
         return Ok(WindowKind::Sliding { size, bounds });
     }
-    if let Some(field) = bounds {
-        return Err(field.error("is only for kind = \"sliding\""));
+    if kind == Kind::Hopping {
+        let Some(field) = table.get("hop")? else {
+            return Err(table.error("hop", "is missing; for example hop = \"10s\""));
+        };
+        let hop = window_span(&field, longer_than_zero(&field)?)?;
+        if size.0 / hop.0 > HOPS_PER_WINDOW_MAX {
+            let what = format!("is too short: over {HOPS_PER_WINDOW_MAX} windows over one reading");
+            return Err(field.bad(what));
+        }
+        return Ok(WindowKind::Hopping { size, hop, offset });
     }
-    let offset = match offset {
-        None => Span(0),
-        Some(field) => window_span(&field, field.span()?)?,
-    };
     Ok(WindowKind::Tumbling { size, offset })
 }
 
@@ -176,7 +192,7 @@ fn finalize(table: &Table<'_>, kind: Kind, emit: Emit) -> Result<bool, ConfigErr
     let field = table.need("finalize")?;
     let finalize = field.bool()?;
     if finalize && (kind == Kind::Sliding || emit != Emit::OnClose) {
-        return Err(field.bad("is only for kind = \"tumbling\" with emit = \"on_close\""));
+        return Err(field.bad("is only for emit = \"on_close\", and not for kind = \"sliding\""));
     }
     Ok(finalize)
 }

@@ -90,7 +90,7 @@ pub const WINDOW: Section = Section {
         Key {
             name: "kind",
             default: Default::Required("\"tumbling\""),
-            doc: "tumbling: one after the other; sliding: one per reading, that ends at it.",
+            doc: "tumbling: one after the other; hopping: one at every hop; sliding: one per reading, that ends at it.",
         },
         Key {
             name: "size",
@@ -98,9 +98,14 @@ pub const WINDOW: Section = Section {
             doc: "Length of the window.",
         },
         Key {
+            name: "hop",
+            default: Default::None("\"10s\""),
+            doc: "Hopping only: from one start to the next.",
+        },
+        Key {
             name: "offset",
             default: Default::None("\"15m\""),
-            doc: "Tumbling only: shifts the grid; \"15m\" starts hours at a quarter past. Default 0s.",
+            doc: "Not for sliding: shifts the grid; \"15m\" starts hours at a quarter past. Default 0s.",
         },
         Key {
             name: "bounds",
@@ -140,12 +145,7 @@ pub const WINDOW: Section = Section {
         Key {
             name: "finalize",
             default: Default::Is("false"),
-            doc: "Tumbling only: one more line when a window that was written before became final.",
-        },
-        Key {
-            name: "hop",
-            default: Default::None("\"10s\""),
-            doc: "Hopping windows: not supported yet.",
+            doc: "Not for sliding: one more line when a window that was written before became final.",
         },
         Key {
             name: "rows",

@@ -92,13 +92,28 @@ fn every_error_names_line_key_and_what_is_valid() {
         ),
         (
             "hop",
-            w("hop = \"0s\""),
-            ":5: [[window]] hop: \"0s\" is not supported yet",
+            w("hop = \"10s\""),
+            ":5: [[window]] hop: is only for kind = \"hopping\"",
         ),
         (
-            "hopping",
+            "hop 0",
+            w("hop = \"0s\"").replace("tumbling", "hopping"),
+            ":5: [[window]] hop: \"0s\" must be longer than 0",
+        ),
+        (
+            "no hop",
             w("").replace("tumbling", "hopping"),
-            "\"hopping\" is not supported yet",
+            "hop: is missing",
+        ),
+        (
+            "hop limit + 1",
+            w("hop = \"5999us\"").replace("tumbling", "hopping"),
+            "is too short: over 10000 windows over one reading",
+        ),
+        (
+            "rows",
+            w("").replace("tumbling", "rows"),
+            "\"rows\" is not supported yet",
         ),
         ("zone", w("zone = \"Europe/Paris\""), "not supported yet"),
         (
@@ -245,6 +260,14 @@ fn no_error_shows_a_secret() {
     ] {
         let error = load(text).expect_err(name);
         assert!(!error.contains("hunter2"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_hop_takes_its_limits() {
+    for hop in ["6000us", "6001us", "1h"] {
+        let text = window(&format!("hop = \"{hop}\"")).replace("tumbling", "hopping");
+        load(&text).expect(hop);
     }
 }
 

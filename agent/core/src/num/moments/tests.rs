@@ -8,8 +8,11 @@ use super::*;
 /// All doubles are multiples of 2^-1074.
 const FINEST: u32 = 1074;
 
-/// A finite double in units of 2^-1074.
+/// A double in units of 2^-1074, infinity as the double after the largest.
 fn exact(x: f64) -> BigInt {
+    if x.is_infinite() {
+        return BigInt::from(1) << (1024 + FINEST);
+    }
     parts(x).map_or(BigInt::ZERO, |p| {
         let n = BigInt::from(p.mantissa) << (p.exp + FINEST.cast_signed());
         if p.minus { -n } else { n }
@@ -44,6 +47,9 @@ fn is_nearest_root(got: f64, n: &BigInt, by: &BigInt) -> bool {
     let above = exact(got) + exact(got.next_up());
     let square = |m: &BigInt| m * m * by;
     let even = got.to_bits() & 1 == 0;
+    if got.is_infinite() {
+        return square(&below) <= four;
+    }
     let above_low = got == 0.0 || square(&below) < four || (even && square(&below) == four);
     // Infinity stands for all that is too large for a double.
     let below_high =
@@ -132,6 +138,22 @@ proptest! {
             let from = (at + 1).saturating_sub(width);
             check(&values[from..=at], &moments);
         }
+    }
+
+    #[test]
+    fn merged_bags_are_one(a in prop::collection::vec(value(), 0..8), b in prop::collection::vec(value(), 0..8)) {
+        let of = |values: &[f64]| {
+            let mut moments = Moments::new(true);
+            values.iter().for_each(|x| moments.add(*x));
+            moments
+        };
+        let mut merged = of(&a);
+        merged.merge(&of(&b));
+        check(&[a.clone(), b.clone()].concat(), &merged);
+        for x in &a {
+            merged.sub(*x);
+        }
+        check(&b, &merged);
     }
 
     #[test]
