@@ -40,3 +40,8 @@ pub use stats::Stats;
 
 // What a board or simulator needs of the wire, so that it depends on one crate.
 pub use forebay_wire as wire;
+
+/// Compiles the sensor in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
