@@ -177,6 +177,12 @@ impl Account {
         self.counts.readings += count;
     }
 
+    /// Closes a boot with a gap of `count` ordinals up to `end`.
+    pub fn take_last_gap(&mut self, reason: GapReason, end: Ordinal, count: u64) {
+        self.taken = end.0;
+        self.counts.gaps[reason as usize] += count;
+    }
+
     /// Counts a new gap of `count` ordinals.
     pub fn take_gap(&mut self, reason: GapReason, count: u64) {
         self.taken = self.taken.saturating_add(count);

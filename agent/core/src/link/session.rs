@@ -11,7 +11,7 @@ use std::sync::Arc;
 use forebay_wire::codec::{DeviceMessage, GatewayMessage};
 use forebay_wire::data::Data;
 use forebay_wire::deframer::{Counters as FrameCounters, Deframer};
-use forebay_wire::ids::{ChannelNo, Ordinal};
+use forebay_wire::ids::{ChannelNo, Ordinal, Tick};
 use forebay_wire::limits::{CHANNELS_MAX, LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
 use forebay_wire::message::{
     Ack, ChannelInfo, Gap, Hello, HelloAck, Quality, Reading, SyncReply, SyncReq,
@@ -34,6 +34,9 @@ const PROBES_PATIENCE: u32 = 24;
 /// Shortest time between two acks that say the same, us: each makes the device
 /// send its window again.
 const REPEAT_ACK_US: u64 = 20_000;
+
+/// Earlier boots of one device that are being closed at the same time.
+const CLOSING_MAX: usize = 8;
 
 /// Where accepted records go.
 pub trait LinkSink {
@@ -83,6 +86,8 @@ struct Device {
     open: bool,
     acked: Ordinal,
     acked_at: Mono,
+    /// Earlier boots whose last gap is on its way to the disk, with its end.
+    closing: Vec<(Source, Ordinal)>,
 }
 
 impl Session {
@@ -118,6 +123,11 @@ impl Session {
             let durable = durable_of(ledger, device.source);
             if durable > device.acked {
                 self.peer.out.push(device.ack(durable, now));
+            }
+            let is_durable =
+                |(source, end): &mut (Source, Ordinal)| durable_of(ledger, *source) >= *end;
+            for (source, end) in device.closing.extract_if(.., is_durable) {
+                self.peer.out.push(ack_line(source, end));
             }
         }
     }
@@ -175,6 +185,14 @@ fn line(message: &GatewayMessage) -> Vec<u8> {
     line[..len].to_vec()
 }
 
+fn ack_line(source: Source, next: Ordinal) -> Vec<u8> {
+    line(&GatewayMessage::Ack(Ack {
+        boot: source.boot,
+        next,
+        credit: WINDOW_FRAMES_MAX,
+    }))
+}
+
 impl Device {
     fn new(hello: Hello, now: Mono) -> Self {
         Self {
@@ -190,6 +208,7 @@ impl Device {
             open: false,
             acked: Ordinal(0),
             acked_at: now,
+            closing: Vec::new(),
         }
     }
 
@@ -223,11 +242,7 @@ impl Device {
 
     fn ack(&mut self, durable: Ordinal, now: Mono) -> Vec<u8> {
         (self.acked, self.acked_at) = (durable, now);
-        line(&GatewayMessage::Ack(Ack {
-            boot: self.source.boot,
-            next: durable,
-            credit: WINDOW_FRAMES_MAX,
-        }))
+        ack_line(self.source, durable)
     }
 
     /// Notes a channel; the decoder has checked its fields. Its name is its
@@ -382,6 +397,10 @@ impl Peer {
     }
 
     fn on_gap(&mut self, gap: &Gap, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
+        let device = self.device.as_ref().filter(|device| device.open);
+        if device.is_some_and(|device| device.source.boot != gap.boot) {
+            return self.on_last_gap(gap, now, ledger, sink);
+        }
         let boot_low = gap.boot.0 as u8;
         let Some(skip) = self.judge(gap.first, gap.count, boot_low, (now.mono, ledger)) else {
             return;
@@ -408,6 +427,46 @@ impl Peer {
         });
         if let Ok(account) = ledger.open(device.source) {
             account.take_gap(gap.reason, count);
+        }
+    }
+}
+
+impl Peer {
+    /// The gap that closes an earlier boot: what the device still held when it was
+    /// reset. What of it arrived after all, unheard by the device, is left out.
+    fn on_last_gap(&mut self, gap: &Gap, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
+        let Some(device) = self.device.as_mut().filter(|_| sink.has_room()) else {
+            self.counters.frames_refused += 1;
+            return;
+        };
+        let source = Source {
+            uid: device.source.uid,
+            boot: gap.boot,
+        };
+        let (Ok(account), Some((time, _))) = (ledger.open(source), device.clock.map(Tick(0), now))
+        else {
+            self.counters.frames_refused += 1;
+            return;
+        };
+        let end = Ordinal(gap.first.0 + gap.count);
+        // Ordinals before the gap were acked: to this log, or to one before it.
+        let first = Ordinal(gap.first.0.max(account.taken));
+        if let Some(count) = end.0.checked_sub(first.0).filter(|count| *count > 0) {
+            account.take_last_gap(gap.reason, end, count);
+            sink.gap(&GapRecord {
+                uid: source.uid,
+                boot: source.boot,
+                first,
+                count,
+                reason: gap.reason,
+                time,
+            });
+        }
+        if account.durable >= end.0 {
+            self.out.push(ack_line(source, end));
+        } else if !device.closing.contains(&(source, end)) {
+            device.closing.truncate(CLOSING_MAX - 1);
+            device.closing.push((source, end));
         }
     }
 }

@@ -172,8 +172,12 @@ impl Bench {
     }
 
     fn gap(&mut self, first: u64, count: u64) {
+        self.gap_of(self.boot, first, count);
+    }
+
+    fn gap_of(&mut self, boot: BootId, first: u64, count: u64) {
         self.say(&DeviceMessage::Gap(Gap {
-            boot: self.boot,
+            boot,
             reason: GapReason::RingFull,
             first: Ordinal(first),
             count,
@@ -357,4 +361,29 @@ fn lost_answers_delay_the_session_but_do_not_prevent_it() {
         bench.session.on_deadline(Mono(bench.mono), &bench.ledger);
     }
     assert_eq!(opened_at, Some(PROBES_PATIENCE));
+}
+
+#[test]
+fn an_earlier_boot_is_closed_by_its_last_gap() {
+    let mut bench = Bench::ready();
+    let old = bench.source();
+    bench.data(0, 5);
+    bench.durable(5);
+    assert_eq!(bench.heard(), [ack(5)]);
+    bench.boot = BootId(0x0103);
+    bench.open();
+    // The device heard the ack of 3 only; it had produced 12.
+    bench.gap_of(old.boot, 3, 9);
+    bench.gap_of(old.boot, 3, 9);
+    assert_eq!(bench.taken.gaps, [(5, 7)], "what arrived is no gap");
+    assert_eq!(bench.heard(), [], "not before the disk");
+    bench.ledger.set_durable(old, Ordinal(12));
+    bench.session.on_durable(Mono(bench.mono), &bench.ledger);
+    assert_eq!(bench.heard(), [ack(12)]);
+    bench.gap_of(old.boot, 3, 9);
+    assert_eq!(bench.heard(), [ack(12)], "the ack was lost");
+    assert_eq!(bench.ledger.total().gap_total(), 7);
+    // A boot that no gateway heard of.
+    bench.gap_of(BootId(0x0101), 0, 4);
+    assert_eq!(bench.taken.gaps, [(5, 7), (0, 4)]);
 }

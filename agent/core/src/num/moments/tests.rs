@@ -52,8 +52,7 @@ fn is_nearest_root(got: f64, n: &BigInt, by: &BigInt) -> bool {
     }
     let above_low = got == 0.0 || square(&below) < four || (even && square(&below) == four);
     // Infinity stands for all that is too large for a double.
-    let below_high =
-        got.is_infinite() || square(&above) > four || (even && square(&above) == four);
+    let below_high = got.is_infinite() || square(&above) > four || (even && square(&above) == four);
     above_low && below_high
 }
 
