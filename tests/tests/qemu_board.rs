@@ -53,7 +53,8 @@ impl Session {
         }
     }
 
-    /// Reads on until `done` takes a new reading.
+    /// Reads on until `done` takes a new reading. What begins beyond the next
+    /// ordinal is dropped and asked for again, as a gateway does.
     fn until(&mut self, mut done: impl FnMut(&Reading) -> bool) -> Reading {
         let start = Instant::now();
         loop {
@@ -61,25 +62,32 @@ impl Session {
             match self.line.listen().unwrap() {
                 Said::Data { boot_low, readings } => {
                     assert_eq!(boot_low, self.hello.boot.0.to_le_bytes()[0]);
-                    let fresh: Vec<_> = readings
-                        .into_iter()
-                        .filter(|(ordinal, _)| *ordinal >= self.next)
-                        .collect();
-                    for (ordinal, _) in &fresh {
-                        assert_eq!(*ordinal, self.next, "an ordinal is missing");
-                        self.next = Ordinal(self.next.0 + 1);
-                    }
+                    let fresh = self.take(readings);
                     self.line.acknowledge(&self.hello, self.next).unwrap();
-                    if let Some((_, reading)) = fresh.into_iter().find(|(_, reading)| done(reading))
-                    {
+                    if let Some(reading) = fresh.into_iter().find(|reading| done(reading)) {
                         return reading;
                     }
                 }
                 Said::Gap(gap) => panic!("nothing was lost, but: {gap:?}"),
                 Said::Channel(info) => self.channels.push(info),
-                Said::Hello(_) | Said::SyncReply(_) => {}
+                Said::Hello(hello) => {
+                    assert_eq!(hello.boot, self.hello.boot, "the device started again");
+                    self.line.accept(&hello, self.next).unwrap();
+                }
+                Said::SyncReply(_) => {}
             }
         }
+    }
+
+    fn take(&mut self, readings: Vec<(Ordinal, Reading)>) -> Vec<Reading> {
+        let mut fresh = Vec::new();
+        for (ordinal, reading) in readings {
+            if ordinal == self.next {
+                self.next = Ordinal(self.next.0 + 1);
+                fresh.push(reading);
+            }
+        }
+        fresh
     }
 
     fn temperature(&mut self, milli_c: i32) -> Reading {
@@ -154,6 +162,18 @@ fn readings_from_before_the_session_are_kept() {
     let mut session = Session::with(line, second);
     let reading = session.until(|_| true);
     assert!(reading.tick.0 < 1_000_000, "{reading:?}");
+}
+
+#[test]
+fn an_unplugged_line_loses_nothing() {
+    let qemu = start(&Options::default());
+    let mut session = Session::open(&qemu);
+    let before = session.until(|reading| reading.channel.0 == UPTIME && reading.value >= 1);
+    // Unplugged: what is on its way is lost. Plugged in again, the device has either
+    // noticed and says Hello, or sends again; both must lead on.
+    session.line = Line::open(qemu.serial_addr()).unwrap();
+    let after = session.until(|reading| reading.tick.0 >= before.tick.0 + 3_000_000);
+    assert_eq!(after.quality, Quality::Ok);
 }
 
 #[test]

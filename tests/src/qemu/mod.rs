@@ -147,10 +147,10 @@ impl Qemu {
         // QEMU connects to us: so this port cannot be taken by another program.
         let control = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let serial = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let process = Process::start(elf, serial, control, options)?;
+        let mut process = Process::start(elf, serial, control, options)?;
         let stream = match process.events.recv_timeout(START_LIMIT) {
             Ok(Event::Connected(stream)) => stream?,
-            Ok(Event::Ended) => return Err(QemuError::Ended(process.messages.text())),
+            Ok(Event::Ended) => return Err(QemuError::Ended(process.last_words())),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 return Err(QemuError::Silent("no QMP connection"));
             }
@@ -238,10 +238,9 @@ impl Qemu {
     fn command(&mut self, execute: &str, arguments: Value) -> Result<Value, QemuError> {
         let mut line = json!({ "execute": execute, "arguments": arguments }).to_string();
         line.push('\n');
-        self.qmp
-            .get_mut()
-            .write_all(line.as_bytes())
-            .map_err(|error| self.broken(error))?;
+        if let Err(error) = self.qmp.get_mut().write_all(line.as_bytes()) {
+            return Err(self.broken(error));
+        }
         loop {
             let answer = self.read_line()?;
             if let Some(value) = answer.get("return") {
@@ -265,7 +264,7 @@ impl Qemu {
     }
 
     /// A lost connection is explained by what QEMU says last.
-    fn broken(&self, error: io::Error) -> QemuError {
+    fn broken(&mut self, error: io::Error) -> QemuError {
         if matches!(
             error.kind(),
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
@@ -273,7 +272,7 @@ impl Qemu {
             return QemuError::Silent("no answer to a QMP command");
         }
         match self.process.events.recv_timeout(QMP_LIMIT) {
-            Ok(Event::Ended) => QemuError::Ended(self.process.messages.text()),
+            Ok(Event::Ended) => QemuError::Ended(self.process.last_words()),
             Ok(Event::Connected(_))
             | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => error.into(),
         }

@@ -48,6 +48,18 @@ impl Process {
             events,
         })
     }
+
+    /// Why it has ended, to be asked once its messages have.
+    pub(super) fn last_words(&mut self) -> String {
+        let status = self.child.wait();
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let said = self.messages.text();
+        if said.is_empty() {
+            format!("{status}; 1 is a firmware that panicked, and its log says where")
+        } else {
+            format!("{status}; {said}")
+        }
+    }
 }
 
 impl Drop for Process {
