@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use forebay_core::payload::{GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
+use forebay_core::units::Mono;
 use forebay_core::upstream::apply::{Applier, Outcome, Table};
 
 use super::broker::{Broker, ToReceiver};
@@ -57,10 +58,9 @@ impl Receiver {
                         self.unwritten.push(id);
                         self.touched.push(gateway);
                     }
-                    Outcome::Beyond { gateway, command } => {
+                    Outcome::Beyond { gateway } => {
                         self.unwritten.push(id);
-                        let topic = gateway.cmd_topic();
-                        broker.command(now, topic, command.render(), dice);
+                        self.touched.push(gateway);
                     }
                     Outcome::Rejected { reason } => panic!("our own message: {reason}"),
                 }
@@ -87,10 +87,14 @@ impl Receiver {
         if self.commit_at.is_some_and(|at| at <= now) {
             self.commit_at = None;
             self.write();
+            self.applier.committed(Mono(now));
             for id in self.unwritten.drain(..) {
                 broker.ack(id);
             }
             self.publish_marks(now, broker, dice);
+        }
+        while let Some((gateway, command)) = self.applier.poll_resend(Mono(now)) {
+            broker.command(now, gateway.cmd_topic(), command.render(), dice);
         }
     }
 

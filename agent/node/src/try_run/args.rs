@@ -20,7 +20,7 @@ or CSV with the header device,channel,time,value
 Results go to stdout, one JSON object per line; bad lines and a summary to stderr.
 Exit code: 0; 1 with --strict when a line was bad; 2 when the config or an input cannot be used.")]
 pub struct TryArgs {
-    /// Config with [engine] and [[window]]
+    /// Config with `[engine]` and `[[window]]`
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
     /// Readings, NDJSON or CSV; several are read one after the other; - is stdin
