@@ -3,6 +3,7 @@
 pub mod line;
 pub mod mosquitto;
 pub mod process;
+pub mod proxy;
 pub mod qemu;
 pub mod tap;
 pub mod wait;

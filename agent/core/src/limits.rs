@@ -132,7 +132,7 @@ pub const FORWARD_RETRY_MAX_US: u64 = 60_000_000;
 /// Shortest time between two resends of one partition that the receiver asks for, us.
 pub const FORWARD_RESEND_EACH_US: u64 = 1_000_000;
 /// First and longest silence of the receiver after which one block is sent again, us.
-pub const FORWARD_STALL_MIN_US: u64 = 60_000_000;
+pub const FORWARD_STALL_MIN_US: u64 = 10_000_000;
 pub const FORWARD_STALL_MAX_US: u64 = 3_600_000_000;
 /// Parked ranges of one partition that are kept for operators.
 pub const FORWARD_PARKED_KEPT_MAX: usize = 16;

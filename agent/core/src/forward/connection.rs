@@ -54,19 +54,14 @@ impl Connection {
         }
     }
 
-    /// Whether one more message may leave while `beside` others count as well.
-    pub(super) fn has_room(&self, beside: usize, bytes_max: usize) -> bool {
-        self.unanswered.len() + beside < self.window
+    /// Whether one more message may leave.
+    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
+        self.unanswered.len() < self.window
             && (self.unanswered.is_empty() || self.bytes < bytes_max)
     }
 
     pub(super) fn len(&self) -> usize {
         self.unanswered.len()
-    }
-
-    /// Messages that may be on their way.
-    pub(super) fn window(&self) -> usize {
-        self.window
     }
 
     /// Hands a message over; returns its number.
@@ -123,22 +118,13 @@ mod tests {
     fn the_window_is_exact_in_messages_and_in_bytes() {
         let mut connection = Connection::new(ConnNo(1), 3);
         for (sent, room) in [(0, true), (1, true), (2, true), (3, false)] {
-            assert_eq!(connection.has_room(0, 1000), room, "{sent} of 3");
+            assert_eq!(connection.has_room(1000), room, "{sent} of 3");
             push(&mut connection, sent);
         }
         let mut connection = Connection::new(ConnNo(1), 100);
         for (sent, room) in [(0, true), (1, true), (2, false)] {
-            assert_eq!(connection.has_room(0, 20), room, "{sent} of 10 bytes");
+            assert_eq!(connection.has_room(20), room, "{sent} of 10 bytes");
             push(&mut connection, sent);
-        }
-    }
-
-    #[test]
-    fn what_counts_beside_takes_room() {
-        let mut connection = Connection::new(ConnNo(1), 3);
-        push(&mut connection, 0);
-        for (beside, room) in [(0, true), (1, true), (2, false), (3, false)] {
-            assert_eq!(connection.has_room(beside, 1000), room, "{beside}");
         }
     }
 

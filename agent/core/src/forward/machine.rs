@@ -36,7 +36,8 @@ const SAVE_AFTER_US: u64 = 200_000;
 /// Settings of forwarding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForwardConfig {
-    /// Messages on their way, 1 and up; the broker may take fewer.
+    /// Messages on their way, 1 and up; the broker may take fewer. Also what a kill
+    /// may send again, so messages whose marks are not on disk yet count as well.
     pub window: u16,
     /// A broker that acks nothing for so long is given up.
     pub ack_timeout: Span,
@@ -456,11 +457,8 @@ impl Forward {
     }
 
     fn is_save_due(&self, now: Mono) -> bool {
-        let window = self
-            .connection
-            .as_ref()
-            .map_or(usize::MAX, Connection::window);
-        let many = self.saving.moved >= window.div_ceil(2);
+        // Early enough that the next messages need not wait for the disk.
+        let many = self.saving.moved >= usize::from(self.config.window).div_ceil(4).max(1);
         let due = self
             .saving
             .due
@@ -512,7 +510,8 @@ impl Forward {
         let unkept = self.saving.moved + self.saving.under_way.unwrap_or(0);
         loop {
             let connection = self.connection.as_mut()?;
-            if !connection.has_room(unkept, FORWARD_BYTES_MAX) {
+            let kept_soon = connection.len() + unkept < usize::from(self.config.window.max(1));
+            if !kept_soon || !connection.has_room(FORWARD_BYTES_MAX) {
                 return None;
             }
             let count = self.places.len();
