@@ -12,6 +12,7 @@ use forebay_wire::message::{Gap, GapReason, Hello, Quality, Reading, ResetCause}
 use forebay_wire::{DataBuilder, Deframer, DeviceMessage, GatewayMessage, SCHEMA_HASH, codec};
 use heapless::Vec;
 
+use crate::account::{Account, Accounts};
 use crate::backlog::{Backlog, Item};
 use crate::isr::{SampleConsumer, Taken};
 use crate::sensor::ChannelSpec;
@@ -165,6 +166,27 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         self.config = config;
         self.started = true;
         Ok(())
+    }
+
+    /// Takes over what earlier boots kept of [`Device::accounts`]: once the session
+    /// is open, all they still owe is declared lost, until the gateway has noted it.
+    /// To be called after [`Device::start`].
+    pub fn remember(&mut self, accounts: &Accounts) {
+        self.session.remember(accounts);
+    }
+
+    /// What this boot and earlier ones owe, for memory that a reset does not clear.
+    /// Worth keeping anew whenever [`Device::stats`] shows other numbers.
+    #[must_use]
+    pub fn accounts(&self) -> Accounts {
+        let mut accounts = self.session.earlier().clone();
+        let (acked, produced) = (self.backlog.base(), self.backlog.produced());
+        accounts.push(Account {
+            boot: self.session.boot(),
+            acked,
+            produced,
+        });
+        accounts
     }
 
     /// Takes a reading and gives it its ordinal. A value outside the channel's
@@ -325,6 +347,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
                     None => 0,
                 }
             }
+            Outgoing::LastGap(owed) => encode(&DeviceMessage::Gap(last_gap(owed)), line),
             Outgoing::Data => self.write_data(line),
             Outgoing::Gap => self.write_gap(line),
         }
@@ -386,6 +409,23 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             }),
             line,
         )
+    }
+}
+
+/// The clock that stamped the lost readings is gone: their ticks say nothing.
+fn last_gap(owed: Account) -> Gap {
+    let Account {
+        boot,
+        acked,
+        produced,
+    } = owed;
+    Gap {
+        boot,
+        reason: GapReason::PowerLoss,
+        first: acked,
+        count: produced.0 - acked.0,
+        first_tick: Tick(0),
+        last_tick: Tick(0),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod sensors;
 pub mod isr;
 pub mod stats;
 
+pub mod account;
 mod front;
 mod ring;
 
@@ -33,6 +34,7 @@ mod session;
 pub mod device;
 pub mod sampler;
 
+pub use account::{Account, Accounts};
 pub use device::{BadChannels, Device, DeviceConfig, LineBuffer, UnknownChannel};
 pub use sampler::Sampler;
 pub use sensor::{ChannelSpec, Sensor};

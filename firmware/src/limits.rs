@@ -25,6 +25,10 @@ pub const PROBES_MAX: usize = 4;
 /// Spans of lost ordinals kept in front of the ring before they merge: in overload
 /// each frame on the way may make one, and so may each reason.
 pub const FRONT_GAPS_MAX: usize = 12;
+/// Boots whose account is kept: this one and earlier ones that are not settled.
+pub const ACCOUNTS_MAX: usize = 8;
+/// Pause between two declarations of what earlier boots lost, us.
+pub const SETTLE_PERIOD_US: u64 = 250_000;
 /// Tries of a sensor on a bus before its reading becomes a quality code.
 pub const BUS_TRIES_MAX: u8 = 3;
 /// Bytes of a ring element.

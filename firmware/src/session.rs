@@ -4,7 +4,7 @@
 //! | state | sends | leaves when |
 //! |---|---|---|
 //! | greeting | Hello each second | a HelloAck with our boot id |
-//! | open | Channel, Data, Gap | no Ack for 3 s with something to ack |
+//! | open | Channel, Data, Gap, last gaps of earlier boots | no Ack for 3 s with something to ack |
 //!
 //! Probes are answered in both. A frame is cut anew from the backlog each time it
 //! is sent, so nothing but ordinals is remembered of it. Knows no port: bytes come
@@ -15,10 +15,12 @@ use forebay_wire::limits::WINDOW_FRAMES_MAX;
 use forebay_wire::message::{Ack, HelloAck, SyncReply};
 use heapless::Deque;
 
+use crate::account::{Account, Accounts};
 use crate::backlog::{Backlog, Item};
 use crate::flight::Flight;
 use crate::limits::{
-    FRAME_TARGET, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SILENCE_MAX_US,
+    FRAME_TARGET, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SETTLE_PERIOD_US,
+    SILENCE_MAX_US,
 };
 use crate::stats::LinkStats;
 
@@ -39,6 +41,8 @@ pub(crate) enum Outgoing {
     /// From the backlog's cursor on.
     Data,
     Gap,
+    /// All that an earlier boot still owes.
+    LastGap(Account),
 }
 
 /// See the module.
@@ -69,6 +73,9 @@ pub(crate) struct Session {
     /// Channels of which Data was acked in this session.
     confirmed: u32,
     probes: Deque<(u32, Tick), PROBES_MAX>,
+    /// Earlier boots, the one to be declared next in front, and when.
+    earlier: Accounts,
+    declare_at: Tick,
     last_tx: Option<Tick>,
     /// The delimiter after silence went out; the frame follows.
     delimited: bool,
@@ -91,6 +98,8 @@ impl Session {
             to_announce: 0,
             confirmed: 0,
             probes: Deque::new(),
+            earlier: Accounts::new(),
+            declare_at: Tick(0),
             last_tx: None,
             delimited: false,
             stats: LinkStats {
@@ -112,6 +121,19 @@ impl Session {
 
     pub(crate) fn boot(&self) -> BootId {
         self.boot
+    }
+
+    /// Accounts of earlier boots that are not settled.
+    pub(crate) fn earlier(&self) -> &Accounts {
+        &self.earlier
+    }
+
+    pub(crate) fn remember(&mut self, accounts: &Accounts) {
+        for account in accounts.as_slice() {
+            if !account.is_settled() && account.boot != self.boot {
+                self.earlier.push(*account);
+            }
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -187,6 +209,12 @@ impl Session {
     }
 
     pub(crate) fn on_ack<const N: usize>(&mut self, ack: Ack, backlog: &mut Backlog<N>, now: Tick) {
+        let settles = |owed: &Account| owed.boot == ack.boot && owed.produced <= ack.next;
+        if self.earlier.as_slice().iter().any(settles) {
+            self.earlier.settle(settles);
+            self.declare_at = now;
+            return;
+        }
         if ack.boot != self.boot || ack.next > backlog.sent_end() {
             self.stats.stale_acks += 1;
             return;
@@ -272,7 +300,10 @@ impl Session {
             State::Open if self.to_announce != 0 => Some(Outgoing::Channel(ChannelNo(
                 self.to_announce.trailing_zeros() as u8,
             ))),
-            State::Open => self.choose_data(backlog, now),
+            State::Open => match self.earlier.as_slice().first() {
+                Some(owed) if self.declare_at <= now => Some(Outgoing::LastGap(*owed)),
+                Some(_) | None => self.choose_data(backlog, now),
+            },
         }
     }
 
@@ -314,6 +345,7 @@ impl Session {
                 self.flight.deadline(),
                 self.silence_deadline(backlog),
                 self.data_deadline(backlog),
+                (!self.earlier.as_slice().is_empty()).then_some(self.declare_at),
             ]
             .into_iter()
             .flatten()
@@ -345,6 +377,10 @@ impl Session {
                 self.probes.pop_front();
             }
             Outgoing::Channel(channel) => self.to_announce &= !(1 << channel.0),
+            Outgoing::LastGap(_) => {
+                self.earlier.rotate();
+                self.declare_at = Tick(now.0 + SETTLE_PERIOD_US);
+            }
             Outgoing::Data | Outgoing::Gap => self.on_data_sent(fresh, backlog, now),
         }
     }

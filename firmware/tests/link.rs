@@ -9,6 +9,7 @@ mod rig;
 use forebay_firmware::wire::ids::{BootId, ChannelNo, Ordinal, Tick};
 use forebay_firmware::wire::message::{Ack, GapReason, HelloAck, Quality};
 use forebay_firmware::wire::{DeviceMessage, GatewayMessage};
+use forebay_firmware::{Accounts, Device, DeviceConfig};
 use rig::gateway::Gateway;
 use rig::{CONFIG, Rig, SECOND_US, channels};
 
@@ -387,6 +388,60 @@ fn an_ack_inside_a_gap_that_grew() {
 }
 
 #[test]
+fn what_earlier_boots_owe_is_declared_until_it_is_noted() {
+    let mut rig = Rig::<64>::open();
+    rig.sample(20);
+    rig.poll_messages();
+    rig.ack(5, 8);
+    let kept = rig.device.accounts().to_bytes();
+
+    let mut rig = Rig::<64>::new();
+    rig.device = Device::new(
+        DeviceConfig {
+            boot: BootId(41),
+            ..CONFIG
+        },
+        &channels(),
+    )
+    .unwrap();
+    rig.device.remember(&Accounts::from_bytes(&kept).unwrap());
+    assert_eq!(
+        rig.poll_messages(),
+        ["Hello"],
+        "not before the session is open"
+    );
+    let ack = HelloAck {
+        boot: BootId(41),
+        ..rig.hello_ack(0)
+    };
+    rig.say(GatewayMessage::HelloAck(ack));
+    let last_gap = "Gap PowerLoss 5..20";
+    assert_eq!(rig.poll_messages(), ["Channel 0", "Channel 1", last_gap]);
+    rig.advance_to(rig.deadline());
+    assert_eq!(rig.now.0, 250_000);
+    assert_eq!(rig.poll_messages(), [last_gap]);
+    rig.ack(19, 8);
+    assert_eq!(rig.device.stats().link.stale_acks, 1, "not all of it");
+    rig.ack(20, 8);
+    assert_eq!(rig.device.next_deadline(rig.now), None);
+    assert_eq!(rig.device.accounts().as_slice().len(), 1, "only its own");
+}
+
+#[test]
+fn settled_boots_and_the_own_boot_are_not_declared() {
+    let mut rig = Rig::<64>::open();
+    rig.sample(16);
+    rig.poll_messages();
+    let own = rig.device.accounts();
+    rig.ack(16, 8);
+    let settled = rig.device.accounts();
+    rig.device.remember(&own);
+    rig.device.remember(&settled);
+    assert_eq!(rig.device.accounts(), settled);
+    assert!(rig.poll_messages().is_empty());
+}
+
+#[test]
 fn probes_are_answered_in_any_state_and_bounded() {
     for open in [false, true] {
         let mut rig = if open {
@@ -541,7 +596,7 @@ fn the_interrupt_queue_drains_into_ordinals_and_gaps() {
 
 #[test]
 fn bad_channel_lists() {
-    use forebay_firmware::{BadChannels, ChannelSpec, Device};
+    use forebay_firmware::{BadChannels, ChannelSpec};
     let [a, b] = channels();
     let new = |list: &[ChannelSpec]| Device::<8, 2>::new(CONFIG, list).err();
     assert_eq!(new(&[a, b]), None);
@@ -567,7 +622,7 @@ fn bad_channel_lists() {
 
 #[test]
 fn the_largest_device_has_32_channels() {
-    use forebay_firmware::{ChannelSpec, Device};
+    use forebay_firmware::ChannelSpec;
     let names: Vec<&'static str> = (0..32).map(|n| &*format!("c{n}").leak()).collect();
     let list: Vec<_> = names
         .iter()

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use forebay_firmware::wire::ids::{BootId, Ordinal};
-use forebay_firmware::wire::message::{Ack, GapReason, HelloAck, Reading};
+use forebay_firmware::wire::message::{Ack, Gap, GapReason, HelloAck, Reading};
 use forebay_firmware::wire::{Counters, Deframer, DeviceMessage, GatewayMessage};
 
 use super::line_of;
@@ -33,6 +33,8 @@ pub struct Gateway {
     /// Frames with nothing new in them.
     pub duplicate_frames: u64,
     pub data_frames: u64,
+    /// Earlier boots whose last gap is to be acked once it is durable.
+    closed: Vec<(BootId, u64)>,
 }
 
 impl Gateway {
@@ -49,17 +51,28 @@ impl Gateway {
         replies
     }
 
-    /// Makes all that was taken durable; the ack, if anything moved.
-    pub fn commit(&mut self) -> Option<Vec<u8>> {
+    /// Makes all that was taken durable; the acks for what moved.
+    pub fn commit(&mut self) -> Vec<Vec<u8>> {
         self.durable.extend(std::mem::take(&mut self.pending));
         self.next_durable = self.next.clone();
-        let boot = self.boot?;
-        (self.durable_of(boot) > self.acked).then(|| line_of(self.ack(boot)))
+        let mut acks = Vec::new();
+        if let Some(boot) = self.boot.filter(|boot| self.durable_of(*boot) > self.acked) {
+            acks.push(line_of(self.ack(boot)));
+        }
+        for (boot, end) in std::mem::take(&mut self.closed) {
+            acks.push(line_of(GatewayMessage::Ack(Ack {
+                boot,
+                next: Ordinal(end),
+                credit: 8,
+            })));
+        }
+        acks
     }
 
     /// Loses what was not durable, and forgets the device, as kill -9 does.
     pub fn restart(&mut self) {
         self.pending.clear();
+        self.closed.clear();
         self.next = self.next_durable.clone();
         (self.boot, self.known, self.deframer) = (None, 0, Deframer::new());
     }
@@ -105,6 +118,10 @@ impl Gateway {
                 let taken: Vec<_> = readings.into_iter().map(Taken::Reading).collect();
                 self.run(boot, data.first.0, &taken)
             }
+            DeviceMessage::Gap(gap) if self.boot.is_some_and(|boot| boot != gap.boot) => {
+                self.last_gap(gap);
+                None
+            }
             DeviceMessage::Gap(gap) => {
                 let boot = self.boot.filter(|boot| *boot == gap.boot)?;
                 self.run(
@@ -115,6 +132,18 @@ impl Gateway {
             }
             DeviceMessage::SyncReply(_) => None,
         }
+    }
+
+    /// What an earlier boot lost: from where we are, acked at the next commit.
+    fn last_gap(&mut self, gap: Gap) {
+        let end = gap.first.0 + gap.count;
+        let next = self.next.entry(gap.boot).or_insert(0);
+        for ordinal in (*next).max(gap.first.0)..end {
+            self.pending
+                .insert((gap.boot, ordinal), Taken::Gap(gap.reason));
+        }
+        *next = end.max(*next);
+        self.closed.push((gap.boot, end));
     }
 
     fn run(&mut self, boot: BootId, first: u64, taken: &[Taken]) -> Option<GatewayMessage> {
