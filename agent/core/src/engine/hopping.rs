@@ -13,47 +13,11 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::engine::config::{Aggregate, Emit, WindowSpec};
 use crate::engine::counters::Taken;
 use crate::engine::figures::{Growing, Wants};
+use crate::engine::grid::Grid;
 use crate::engine::route::{DeviceId, Routes, SeriesId, SeriesInfo, Slot, Timers};
 use crate::engine::row::{Body, OutRow, StreamId, WindowBody};
 use crate::limits::{EVENT_TIME_MAX, WINDOW_SPAN_MAX};
 use crate::units::{EventTime, Span};
-
-/// The grid of the windows. All arithmetic stays in i64, see
-/// [`crate::limits::EVENT_TIME_MAX`].
-#[derive(Debug, Clone, Copy)]
-struct Grid {
-    size: i64,
-    hop: i64,
-    offset: i64,
-    pane: i64,
-}
-
-impl Grid {
-    /// Start of the pane that holds a time. The hop is a multiple of the pane, so
-    /// every window starts and ends with one.
-    fn pane_of(self, time: i64) -> i64 {
-        time - (time - self.offset).rem_euclid(self.pane)
-    }
-
-    /// Start of the last window that starts at or before a time.
-    fn last_start(self, time: i64) -> i64 {
-        time - (time - self.offset).rem_euclid(self.hop)
-    }
-
-    /// Starts of the windows over a pane, ascending; none between long hops.
-    fn starts_over(self, pane: i64) -> impl Iterator<Item = i64> {
-        self.starts_from(pane, i64::MIN)
-    }
-
-    /// The same from a start on.
-    fn starts_from(self, pane: i64, from: i64) -> impl Iterator<Item = i64> {
-        let last = self.last_start(pane);
-        // The first window that ends after the pane's start.
-        let first = self.last_start(pane - self.size) + self.hop;
-        let step = usize::try_from(self.hop).unwrap_or(usize::MAX);
-        (first.max(from)..=last).step_by(step)
-    }
-}
 
 /// The operator of one `[[window]]` of this kind.
 #[derive(Debug)]
@@ -116,12 +80,7 @@ impl Hopping {
     ) -> Self {
         Self {
             routes: Routes::new(stream, spec),
-            grid: Grid {
-                size: size.0,
-                hop: hop.0,
-                offset: offset.0,
-                pane: common_divisor(size.0, hop.0),
-            },
+            grid: Grid::new(size, hop, offset),
             lateness: lateness.0,
             emit: spec.emit,
             finalize: spec.finalize,
@@ -478,11 +437,4 @@ fn pane_at(panes: &mut VecDeque<Pane>, start: i64, wants: Wants) -> &mut Pane {
         }
     };
     &mut panes[at]
-}
-
-fn common_divisor(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

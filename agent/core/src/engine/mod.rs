@@ -11,6 +11,7 @@ pub mod config;
 pub mod counters;
 mod device;
 mod figures;
+mod grid;
 mod hopping;
 pub mod identity;
 mod operator;

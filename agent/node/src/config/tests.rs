@@ -329,6 +329,21 @@ fn a_full_config_is_read() {
     );
 }
 
+proptest::proptest! {
+    #[test]
+    fn a_damaged_config_is_an_error_of_one_line(cut in 0_usize..8000, text in ".{0,12}", len in 0_usize..40) {
+        let mut bytes = reference().into_bytes();
+        let at = cut.min(bytes.len());
+        let end = (at + len).min(bytes.len());
+        bytes.splice(at..end, text.bytes());
+        if let Ok(text) = String::from_utf8(bytes)
+            && let Err(error) = load(&text)
+        {
+            proptest::prop_assert_eq!(error.lines().count(), 1, "{}", error);
+        }
+    }
+}
+
 #[test]
 fn a_file_over_the_limit_is_refused_unread() {
     let dir = tempfile::tempdir().expect("a folder");
