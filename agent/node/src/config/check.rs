@@ -1,7 +1,7 @@
 //! `forebay config check`: whether a config can be used, and what it says.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -13,13 +13,16 @@ use super::{Config, ConfigError};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example:
-  forebay config check --config config/gateway.toml
+  forebay config check config/gateway.toml
 
 Exit code: 0 when it can be used, 2 when not.")]
 pub struct CheckArgs {
     /// The config to check
-    #[arg(long, value_name = "FILE")]
-    pub config: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "config")]
+    pub file: Option<PathBuf>,
+    /// The same, as other commands take it
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub config: Option<PathBuf>,
     /// Print the answer as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -28,7 +31,8 @@ pub struct CheckArgs {
 /// Runs the command on stdout and stderr.
 #[must_use]
 pub fn run(args: &CheckArgs) -> ExitCode {
-    let checked = Config::load(&args.config);
+    let path = args.file.as_ref().or(args.config.as_ref());
+    let checked = Config::load(path.map_or(Path::new(""), PathBuf::as_path));
     let text = match (&checked, args.json) {
         (Ok(config), true) => good_json(config).to_string(),
         (Err(error), true) => bad_json(error).to_string(),

@@ -394,6 +394,15 @@ fn all_keys_in_the_schema_can_be_read() {
 
 #[test]
 fn example_configs_load() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(repo_file("")).expect("the folder config") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            Config::load(&path).expect("an example that can be used");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "{seen} examples");
     let gateway = Config::load(&repo_file("gateway.toml")).expect("gateway.toml");
     gateway.gateway().expect("a gateway name");
     let upstream = Config::load(&repo_file("upstream.toml")).expect("upstream.toml");
