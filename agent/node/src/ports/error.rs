@@ -86,6 +86,11 @@ pub enum CloseReason {
     WriteFailed(String),
     /// The peer took no byte for [`super::limits::WRITE_TIMEOUT`].
     WriteTimedOut,
+    /// Bytes came in at this rate and no frame; the next rate is tried.
+    WrongRate {
+        baud: u32,
+        bytes: usize,
+    },
     /// [`super::PortHandle::reopen`] was called.
     Asked,
     /// The process stops.
@@ -112,6 +117,13 @@ impl CloseReason {
     }
 }
 
+/// What to say about bytes without a frame.
+pub(super) fn no_frames(baud: u32, bytes: usize) -> String {
+    format!(
+        "{bytes} bytes and no frame at {baud} baud: the device uses another rate, or is no Forebay device"
+    )
+}
+
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -133,6 +145,7 @@ impl fmt::Display for CloseReason {
                 "the peer took no byte for {} s",
                 super::limits::WRITE_TIMEOUT.as_secs()
             ),
+            Self::WrongRate { baud, bytes } => write!(f, "{}", no_frames(*baud, *bytes)),
             Self::Asked => write!(f, "opened anew because nothing that makes sense came in"),
             Self::Stopped => write!(f, "the agent stops"),
         }

@@ -34,10 +34,16 @@ pub const NOTICE_BURST: u32 = 6;
 pub const NOTICE_EARN: Duration = Duration::from_secs(10);
 /// Rates that one serial port may be tried at.
 pub const BAUDS_MAX: usize = 8;
+/// A serial line on which bytes come in for this long, and no frame, runs at
+/// another rate than its device; a device says Hello each second.
+pub const GARBLED_AFTER: Duration = Duration::from_millis(2500);
+/// Fewer bytes are noise on a line without a device.
+pub const GARBLED_BYTES_MIN: usize = 16;
 /// Processes looked at for the one that holds a busy port.
 pub const HOLDER_PROCESSES_MAX: usize = 4096;
 
 const _: () = assert!(TCP_PEER_TIMEOUT.as_secs() > TCP_PROBES as u64);
+const _: () = assert!(GARBLED_AFTER.as_millis() < 3000);
 const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() < 1000);
 const _: () = assert!(REOPEN_PAUSE_MIN.as_millis() <= SERIAL_PAUSE_MAX.as_millis());
 const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() <= TCP_PAUSE_MAX.as_millis());

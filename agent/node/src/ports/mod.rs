@@ -4,7 +4,7 @@
 //!
 //! Invariant: no port waits for another; a peer that reads nothing, sends
 //! garbage or is not there costs only its own port. Bound: per port one read
-//! buffer and [`limits::WRITE_QUEUE_FRAMES_MAX`] frames. Knows no frame.
+//! buffer and [`limits::WRITE_QUEUE_FRAMES_MAX`] frames. Knows no message.
 
 pub mod limits;
 
@@ -13,8 +13,10 @@ mod clock;
 mod error;
 mod holder;
 mod notices;
+mod rate;
 mod sys;
 
+mod carry;
 pub mod pty;
 mod serial;
 mod status;
@@ -57,6 +59,7 @@ pub enum PortPlace {
         path: PathBuf,
         /// Tried in turn, see [`PortHandle::reopen`]; 1 to
         /// [`limits::BAUDS_MAX`], more are not looked at. Empty: 115,200.
+        /// With several, the next is tried when bytes come in and no frame.
         bauds: Vec<Baud>,
     },
     Tcp {
@@ -162,7 +165,7 @@ impl Ports {
                     writes,
                     shared: Arc::clone(&shared),
                 };
-                let outside = worker::Outside {
+                let outside = carry::Outside {
                     events: events.clone(),
                     clock,
                     say: Arc::clone(&say),

@@ -91,6 +91,11 @@ impl Shared {
         *self.now() = (PortState::Waiting, Some(error));
     }
 
+    /// For what is wrong with a port that stays open.
+    pub(super) fn set_last_error(&self, error: String) {
+        self.now().1 = Some(error);
+    }
+
     pub(super) fn set_stopped(&self) {
         self.now().0 = PortState::Stopped;
     }

@@ -280,6 +280,65 @@ async fn asked_to_reopen_a_port_takes_its_next_rate() {
 }
 
 #[tokio::test]
+async fn bytes_without_a_frame_move_a_port_to_its_next_rate_within_three_seconds() {
+    let device = Device::new();
+    let bauds = vec![Baud(9600), Baud(115_200)];
+    let path = device.path();
+    let mut rig = Rig::new(vec![PortPlace::Serial { path, bauds }]);
+    rig.opened(0).await;
+    let start = std::time::Instant::now();
+    let reason = loop {
+        device.write(&[0x5A, 0, 0xA5]).await;
+        match rig.next().await.kind {
+            PortEventKind::Bytes { .. } => {}
+            PortEventKind::Closed { reason } => break reason,
+            PortEventKind::Opened => panic!("opened twice"),
+        }
+    };
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(
+        matches!(reason, CloseReason::WrongRate { baud: 9600, .. }),
+        "{reason:?}"
+    );
+    assert!(
+        reason.to_string().contains("no frame at 9600 baud"),
+        "{reason}"
+    );
+    rig.opened(0).await;
+    assert!(
+        rig.said().iter().any(|line| line.contains("115200 baud")),
+        "{:?}",
+        rig.said()
+    );
+    rig.ports.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_with_one_rate_says_so_and_stays() {
+    let device = Device::new();
+    let mut rig = Rig::one(&device.path());
+    rig.opened(0).await;
+    let told = |said: &[String]| said.iter().filter(|line| line.contains("no frame")).count();
+    while told(&rig.said()) == 0 {
+        device.write(&[0x5A, 0, 0xA5]).await;
+        rig.bytes(0, 1).await;
+    }
+    assert_eq!(told(&rig.said()), 1);
+    let status = rig.ports.status().remove(0);
+    assert_eq!((status.state, status.opens), (PortState::Open, 1));
+    assert!(
+        status
+            .last_error
+            .is_some_and(|error| error.contains("no frame"))
+    );
+    rig.ports.stop().await;
+}
+
+#[tokio::test]
 async fn a_tcp_port_connects_again_when_its_peer_comes_back() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

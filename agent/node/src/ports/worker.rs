@@ -1,36 +1,28 @@
 //! The life of one port: open, carry bytes both ways, close, pause, again.
 //! Invariant: reading goes on while writing waits, and the other way round.
 
-use std::io;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_serial::SerialStream;
 
 use super::backoff::{Backoff, is_settled};
+use super::carry::{Ear, Outside, Rate, drain, write_all};
 use super::limits::{
-    BAUDS_MAX, CONNECT_TIMEOUT, READ_BYTES_MAX, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX,
-    TCP_PEER_TIMEOUT, WRITE_TIMEOUT,
+    BAUDS_MAX, CONNECT_TIMEOUT, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX, TCP_PEER_TIMEOUT,
 };
 use super::notices::Notices;
+use super::rate::RateJudge;
 use super::status::Shared;
 use super::{
-    Baud, CloseReason, MonoClock, OpenError, PortConfig, PortEvent, PortEventKind, PortId,
-    PortPlace, Say, serial, sys,
+    Baud, CloseReason, OpenError, PortConfig, PortEvent, PortEventKind, PortId, PortPlace, serial,
+    sys,
 };
 
 const BAUD_DEFAULT: Baud = Baud(115_200);
-
-/// What a port needs from the rest of the process.
-pub(super) struct Outside {
-    pub(super) events: mpsc::Sender<PortEvent>,
-    pub(super) clock: MonoClock,
-    pub(super) say: Say,
-    pub(super) stopped: watch::Receiver<bool>,
-}
 
 /// An open port.
 enum Line {
@@ -186,7 +178,7 @@ impl Worker {
             Line::Tcp(mut stream) => self.carry(&mut stream).await.0,
         };
 
-        if reason == CloseReason::Asked {
+        if matches!(reason, CloseReason::Asked | CloseReason::WrongRate { .. }) {
             self.baud_at = self.baud_at.wrapping_add(1);
         }
         self.closed(&reason).await;
@@ -223,15 +215,36 @@ impl Worker {
         }
     }
 
+    /// The rate that this opening tries; none where there is none.
+    fn rate(&self) -> Option<Rate> {
+        let PortPlace::Serial { bauds, .. } = &self.place else {
+            return None;
+        };
+        Some(Rate {
+            baud: baud_of(&self.place, self.baud_at)?,
+            can_change: bauds.len() > 1,
+            judge: RateJudge::new(),
+        })
+    }
+
     /// Why it ended, and whether everything that was queued has been written.
     async fn carry<S>(&mut self, stream: &mut S) -> (CloseReason, bool)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let mut stopped = self.outside.stopped.clone();
+        let rate = self.rate();
         let (reader, mut writer) = tokio::io::split(stream);
+        let ear = Ear {
+            port: self.id,
+            name: &self.name,
+            shared: &self.shared,
+            outside: &self.outside,
+            notices: &mut self.notices,
+            rate,
+        };
         let reason = tokio::select! {
-            reason = read_all(self.id, reader, &self.shared, &self.outside) => reason,
+            reason = ear.read_all(reader) => reason,
             reason = write_all(&mut writer, &mut self.queue, &self.shared) => reason,
             () = self.shared.reopen_asked() => CloseReason::Asked,
             () = wait_stop(&mut stopped) => CloseReason::Stopped,
@@ -242,90 +255,4 @@ impl Worker {
         let drain = drain(&mut writer, &mut self.queue, &self.shared);
         (reason, timeout(STOP_DRAIN, drain).await.unwrap_or(false))
     }
-}
-
-async fn read_all(
-    port: PortId,
-    mut reader: impl AsyncRead + Unpin,
-    shared: &Shared,
-    outside: &Outside,
-) -> CloseReason {
-    let event = |kind| PortEvent { port, kind };
-    if outside
-        .events
-        .send(event(PortEventKind::Opened))
-        .await
-        .is_err()
-    {
-        return CloseReason::Stopped;
-    }
-    let mut buffer = vec![0_u8; READ_BYTES_MAX];
-    loop {
-        let count = match reader.read(&mut buffer).await {
-            // tokio-serial reports a pulled plug as no bytes, for ever.
-            Ok(0) => return CloseReason::Gone,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return CloseReason::of_read(&error),
-        };
-        let received = outside.clock.now();
-        shared.count_in(count);
-        let bytes = buffer[..count].to_vec();
-        if outside
-            .events
-            .send(event(PortEventKind::Bytes { bytes, received }))
-            .await
-            .is_err()
-        {
-            return CloseReason::Stopped;
-        }
-    }
-}
-
-async fn write_all(
-    writer: &mut (impl AsyncWrite + Unpin),
-    queue: &mut mpsc::Receiver<Vec<u8>>,
-    shared: &Shared,
-) -> CloseReason {
-    while let Some(bytes) = queue.recv().await {
-        if let Err(reason) = write_one(writer, &bytes, shared).await {
-            shared.count_dropped(1);
-            return reason;
-        }
-    }
-    // Every handle is gone; the port goes on reading.
-    std::future::pending().await
-}
-
-/// A partial write keeps its time: what counts is that bytes leave.
-async fn write_one(
-    writer: &mut (impl AsyncWrite + Unpin),
-    mut bytes: &[u8],
-    shared: &Shared,
-) -> Result<(), CloseReason> {
-    while !bytes.is_empty() {
-        let written = match timeout(WRITE_TIMEOUT, writer.write(bytes)).await {
-            Err(_) => return Err(CloseReason::WriteTimedOut),
-            Ok(Ok(0)) => return Err(CloseReason::Gone),
-            Ok(Ok(written)) => written,
-            Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => 0,
-            Ok(Err(error)) => return Err(CloseReason::of_write(&error)),
-        };
-        shared.count_out(written);
-        bytes = &bytes[written..];
-    }
-    Ok(())
-}
-
-async fn drain(
-    writer: &mut (impl AsyncWrite + Unpin),
-    queue: &mut mpsc::Receiver<Vec<u8>>,
-    shared: &Shared,
-) -> bool {
-    while let Ok(bytes) = queue.try_recv() {
-        if write_one(writer, &bytes, shared).await.is_err() {
-            return false;
-        }
-    }
-    true
 }

@@ -1,0 +1,149 @@
+//! Bytes of one open port, both ways. Reading waits for the link to take events,
+//! writing for the peer; neither waits for the other.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use super::error::no_frames;
+use super::limits::{READ_BYTES_MAX, WRITE_TIMEOUT};
+use super::notices::Notices;
+use super::rate::RateJudge;
+use super::status::Shared;
+use super::{Baud, CloseReason, MonoClock, PortEvent, PortEventKind, PortId, Say};
+
+/// What a port needs from the rest of the process.
+pub(super) struct Outside {
+    pub(super) events: mpsc::Sender<PortEvent>,
+    pub(super) clock: MonoClock,
+    pub(super) say: Say,
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+/// A serial line's rate on trial.
+pub(super) struct Rate {
+    pub(super) baud: Baud,
+    /// There is another one to try.
+    pub(super) can_change: bool,
+    pub(super) judge: RateJudge,
+}
+
+/// The reading half.
+pub(super) struct Ear<'port> {
+    pub(super) port: PortId,
+    pub(super) name: &'port str,
+    pub(super) shared: &'port Shared,
+    pub(super) outside: &'port Outside,
+    pub(super) notices: &'port mut Notices,
+    /// None: the line has none.
+    pub(super) rate: Option<Rate>,
+}
+
+impl Ear<'_> {
+    /// Hands on that the port is open, and then all that comes in, until that
+    /// fails.
+    pub(super) async fn read_all(mut self, mut reader: impl AsyncRead + Unpin) -> CloseReason {
+        if !self.send(PortEventKind::Opened).await {
+            return CloseReason::Stopped;
+        }
+        let mut buffer = vec![0_u8; READ_BYTES_MAX];
+        loop {
+            let count = match reader.read(&mut buffer).await {
+                // tokio-serial reports a pulled plug as no bytes, for ever.
+                Ok(0) => return CloseReason::Gone,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return CloseReason::of_read(&error),
+            };
+            let received = self.outside.clock.now();
+            self.shared.count_in(count);
+            let bytes = buffer[..count].to_vec();
+            let garbled = self
+                .rate
+                .as_mut()
+                .and_then(|rate| rate.judge.hear(&bytes, received));
+            if !self.send(PortEventKind::Bytes { bytes, received }).await {
+                return CloseReason::Stopped;
+            }
+            if let Some(reason) = garbled.and_then(|bytes| self.garbled(bytes)) {
+                return reason;
+            }
+        }
+    }
+
+    /// False: nobody takes events any more.
+    async fn send(&self, kind: PortEventKind) -> bool {
+        let event = PortEvent {
+            port: self.port,
+            kind,
+        };
+        self.outside.events.send(event).await.is_ok()
+    }
+
+    /// Bytes without a frame: to the next rate, or say so and go on.
+    fn garbled(&mut self, bytes: usize) -> Option<CloseReason> {
+        let rate = self.rate.as_ref()?;
+        let baud = rate.baud.0;
+        if rate.can_change {
+            return Some(CloseReason::WrongRate { baud, bytes });
+        }
+        let why = no_frames(baud, bytes);
+        if let Some(line) = self.notices.failed(self.outside.clock.now(), &why) {
+            (self.outside.say)(&format!("port {}: {line}", self.name));
+        }
+        self.shared.set_last_error(why);
+        None
+    }
+}
+
+/// Writes what is queued until that fails.
+pub(super) async fn write_all(
+    writer: &mut (impl AsyncWrite + Unpin),
+    queue: &mut mpsc::Receiver<Vec<u8>>,
+    shared: &Shared,
+) -> CloseReason {
+    while let Some(bytes) = queue.recv().await {
+        if let Err(reason) = write_one(writer, &bytes, shared).await {
+            shared.count_dropped(1);
+            return reason;
+        }
+    }
+    // Every handle is gone; the port goes on reading.
+    std::future::pending().await
+}
+
+/// A partial write keeps its time: what counts is that bytes leave.
+async fn write_one(
+    writer: &mut (impl AsyncWrite + Unpin),
+    mut bytes: &[u8],
+    shared: &Shared,
+) -> Result<(), CloseReason> {
+    while !bytes.is_empty() {
+        let written = match timeout(WRITE_TIMEOUT, writer.write(bytes)).await {
+            Err(_) => return Err(CloseReason::WriteTimedOut),
+            Ok(Ok(0)) => return Err(CloseReason::Gone),
+            Ok(Ok(written)) => written,
+            Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Ok(Err(error)) => return Err(CloseReason::of_write(&error)),
+        };
+        shared.count_out(written);
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+/// Writes what is queued now. True: all of it.
+pub(super) async fn drain(
+    writer: &mut (impl AsyncWrite + Unpin),
+    queue: &mut mpsc::Receiver<Vec<u8>>,
+    shared: &Shared,
+) -> bool {
+    while let Ok(bytes) = queue.try_recv() {
+        if write_one(writer, &bytes, shared).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
