@@ -210,7 +210,7 @@ impl Drop for Running {
 pub fn send(signal: &str, target: &str) {
     // The shell's own kill: not every machine has one as a program.
     Command::new("sh")
-        .args(["-c", &format!("kill -{signal} -- {target}")])
+        .args(["-c", &format!("kill -s {signal} -- {target}")])
         .stderr(Stdio::null())
         .status()
         .expect("every machine has a shell");
