@@ -23,7 +23,7 @@ fn place(partition: u16) -> TopicPartition {
 }
 
 /// Batch `n`: a block in each of two partitions and the count in meta.
-fn batch(n: u64) -> WriteBatch {
+pub(super) fn batch(n: u64) -> WriteBatch {
     let block = |partition| StoredBlock {
         key: BlockKey {
             at: place(partition),
@@ -39,7 +39,7 @@ fn batch(n: u64) -> WriteBatch {
 }
 
 /// Batches in the store, checked to be a whole prefix.
-fn recovered(store: &LogStore) -> u64 {
+pub(super) fn recovered(store: &LogStore) -> u64 {
     let count = store
         .meta(b"count")
         .unwrap()

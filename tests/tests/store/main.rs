@@ -4,4 +4,5 @@
 
 mod contract;
 mod crash;
+mod full;
 mod kill;

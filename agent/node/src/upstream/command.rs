@@ -12,9 +12,7 @@ use super::process::UpstreamProcess;
 use super::sink::{EmbeddedSink, RowFilter, SinkError};
 use crate::config::{Config, UpstreamConfig};
 use crate::ports::Say;
-
-/// Exit code for a config that is wrong.
-const EXIT_CONFIG: u8 = 2;
+use crate::terminal::{EXIT_CONFIG, fail};
 
 #[derive(Debug, Args)]
 #[command(
@@ -111,11 +109,6 @@ fn load(path: &Path) -> Result<UpstreamConfig, String> {
     Ok(upstream.clone())
 }
 
-fn fail(text: &str) -> ExitCode {
-    eprintln!("forebay: {text}");
-    ExitCode::FAILURE
-}
-
 /// Receives until SIGINT or SIGTERM.
 fn receive(config: &UpstreamConfig) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -124,17 +117,23 @@ fn receive(config: &UpstreamConfig) -> Result<(), String> {
         .build()
         .map_err(|error| format!("no threads: {error}"))?;
     runtime.block_on(async {
-        let say: Say = Arc::new(|text: &str| eprintln!("forebay upstream: {text}"));
+        let say: Say = Arc::new(|text: &str| eprintln!("forebay: {text}"));
         let listen = |kind| signal(kind).map_err(|error| format!("no signals: {error}"));
         let mut interrupt = listen(SignalKind::interrupt())?;
         let mut terminate = listen(SignalKind::terminate())?;
         let process = UpstreamProcess::spawn(config, &say)?;
+        say(&format!(
+            "upstream: {} readings in {}, broker {}",
+            process.snapshot().readings,
+            config.data_dir.display(),
+            config.broker.address
+        ));
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
         let last = process.stop().await;
-        say(&format!("stopped: {}", last.to_json()));
+        say(&format!("upstream: stopped: {}", last.to_json()));
         last.sink_said.map_or(Ok(()), Err)
     })
 }

@@ -156,7 +156,7 @@ impl Keeper {
     }
 
     fn failed(&self, text: String) {
-        (self.say)(&format!("nothing can be applied: {text}"));
+        (self.say)(&format!("upstream: nothing can be applied: {text}"));
         self.snapshot.send_modify(|snapshot| {
             snapshot.connected = false;
             snapshot.sink_said = Some(text);

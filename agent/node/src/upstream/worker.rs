@@ -142,11 +142,11 @@ impl Worker {
             }
             SubscriberEvent::SubscriptionRefused { filter } => {
                 let text = format!("the broker does not let us read {filter}");
-                (self.say)(&text);
+                (self.say)(&format!("upstream: {text}"));
                 self.broker(false, Some(text));
             }
             SubscriberEvent::Disconnected { reason, .. } => {
-                (self.say)(&format!("no broker: {reason}"));
+                (self.say)(&format!("upstream: no broker: {reason}"));
                 self.broker(false, Some(reason));
             }
         }
@@ -154,7 +154,7 @@ impl Worker {
     }
 
     fn on_connected(&mut self, session_present: bool) -> Result<(), String> {
-        (self.say)("connected to the broker");
+        (self.say)("upstream: connected to the broker");
         self.broker(true, None);
         if !session_present || self.applier.session().is_none() {
             // The broker may have taken messages for us and forgotten them.
@@ -180,7 +180,9 @@ impl Worker {
                 if said.is_none_or(|said| now.duration_since(said) >= SAY_INTERVAL) {
                     self.rejected_said = Some(now);
                     let topic = topic.escape_debug().take(80).collect::<String>();
-                    (self.say)(&format!("a message on {topic} is rejected: {reason}"));
+                    (self.say)(&format!(
+                        "upstream: a message on {topic} is rejected: {reason}"
+                    ));
                 }
             }
         }
