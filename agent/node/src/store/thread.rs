@@ -4,7 +4,7 @@
 //! Always holds: a commit is answered `Committed` only after the sync that its
 //! policy asks for; commits are applied in the order in which they were sent;
 //! after the first failed write every later commit fails with that error, while
-//! reads go on. Bounds: STORE_REQUESTS_MAX requests wait, COMMITS_PER_SYNC_MAX
+//! reads are still tried. Bounds: STORE_REQUESTS_MAX requests wait, COMMITS_PER_SYNC_MAX
 //! share a sync. Knows no offsets and no clock: how long to linger is decided by
 //! who sends.
 
