@@ -1,3 +1,5 @@
+//! Good and bad lines by name, then any text at all.
+
 use super::*;
 
 fn reading(time: i64, value: Option<f64>) -> Line {
