@@ -6,5 +6,8 @@
 extern crate std;
 
 pub mod bitbang;
+pub mod boot;
+pub mod uid;
+
 #[cfg(test)]
 mod bus_model;

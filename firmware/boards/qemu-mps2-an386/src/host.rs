@@ -4,6 +4,7 @@
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use forebay_board_common::uid;
 use semihosting::experimental::random;
 use semihosting::sys::arm_compat::{
     ExitReason, sys_clock, sys_exit_extended, sys_get_cmdline_uninit, sys_time,
@@ -11,7 +12,6 @@ use semihosting::sys::arm_compat::{
 
 /// Longest command line that is looked at.
 const COMMAND_LINE_MAX: usize = 256;
-const UID_KEY: &[u8] = b"uid=";
 
 static PRESENT: AtomicBool = AtomicBool::new(false);
 
@@ -46,15 +46,5 @@ pub fn random_number() -> Option<u32> {
 pub fn uid() -> Option<[u8; 8]> {
     let mut buffer = [MaybeUninit::uninit(); COMMAND_LINE_MAX];
     let line = sys_get_cmdline_uninit(&mut buffer).ok()?;
-    line.split(|byte| *byte == b' ')
-        .find_map(|word| parse_uid(word.strip_prefix(UID_KEY)?))
-}
-
-fn parse_uid(digits: &[u8]) -> Option<[u8; 8]> {
-    let digits = core::str::from_utf8(digits).ok()?;
-    // `from_str_radix` also takes a sign.
-    if digits.len() != 16 || digits.starts_with('+') {
-        return None;
-    }
-    u64::from_str_radix(digits, 16).ok().map(u64::to_be_bytes)
+    uid::find(line)
 }

@@ -1,10 +1,10 @@
 //! Who this device is, for its Hello.
 
+use forebay_board_common::boot::Cause;
 use forebay_firmware::DeviceConfig;
 use forebay_firmware::wire::ids::{BootId, DeviceUid};
 use forebay_firmware::wire::message::ResetCause;
 
-use crate::boot::Cause;
 use crate::host;
 use crate::reg::CLOCK_HZ;
 

@@ -59,9 +59,9 @@ fn main() -> ! {
     }
     let mut sampler = Sampler::<CHANNELS>::new(&specs, clock.now());
     defmt::info!(
-        "boot {=u32:08x}, {}, uid {=[u8; 8]:02x}",
+        "boot {=u32:08x}, reset cause {=u8}, uid {=[u8; 8]:02x}",
         boot.0,
-        cause,
+        config.reset_cause as u8,
         config.uid.0
     );
 
