@@ -76,6 +76,8 @@ pub enum Input<'a> {
     Deadline,
     /// No more readings are taken; what is here is written.
     Drain,
+    /// Nothing more is handed to the broker; what is on its way may be answered.
+    Hold,
 }
 
 /// What the gateway wants done.

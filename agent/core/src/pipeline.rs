@@ -184,6 +184,7 @@ impl Gateway {
             Input::Query(id, query) => self.on_query(id, &query),
             Input::Deadline => {}
             Input::Drain => self.on_drain(),
+            Input::Hold => self.on_forward(Forward::hold),
         }
         self.on_deadlines(now.mono);
         self.advance(now);
@@ -216,6 +217,13 @@ impl Gateway {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.is_settled() && self.forward.as_ref().is_none_or(Forward::is_drained)
+    }
+
+    /// Whether, after [`Input::Hold`], nothing is on its way any more and the marks
+    /// that say so are durable: the next start then sends nothing again.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.is_settled() && self.forward.as_ref().is_none_or(Forward::is_quiet)
     }
 
     /// Whether everything taken from devices is durable and derived.

@@ -12,26 +12,20 @@
 use std::collections::BTreeMap;
 
 use super::connection::{Answer, Connection, InFlight};
-use super::ids::{ConnNo, Refusal, SendNo};
+use super::counters::Counters;
+use super::ids::{ConnNo, SendNo};
 use super::place::{Next, Place};
-use super::receiver::{Receiver, SESSION_META_KEY, Session};
-use super::status::Counters;
-use crate::limits::{
-    FORWARD_BYTES_MAX, FORWARD_LOADED_MAX, FORWARD_RESEND_EACH_US, FORWARD_RETRY_MAX_US,
-    FORWARD_RETRY_MIN_US,
-};
+use super::receiver::{Receiver, SESSION_META_KEY};
+use crate::limits::{FORWARD_BYTES_MAX, FORWARD_LOADED_MAX};
 use crate::log::decode::decode;
 use crate::log::key::{StoredBlock, TopicPartition};
-use crate::payload::{
-    AckMessage, Command, DataMessage, GatewayName, MessageId, StreamName, UPSTREAM_TOPIC,
-    UpstreamHello,
-};
+use crate::payload::{DataMessage, GatewayName, MessageId, StreamName};
 use crate::store::StoreInfo;
 use crate::topics::TopicTable;
 use crate::units::{Mono, Offset, PartitionId, Span};
 
 /// Marks are kept at most so long after they moved.
-const SAVE_AFTER_US: u64 = 200_000;
+pub(super) const SAVE_AFTER_US: u64 = 200_000;
 
 /// Settings of forwarding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +58,9 @@ pub enum ForwardAction {
 
 /// Marks on their way to the disk.
 #[derive(Debug, Default)]
-struct Saving {
+pub(super) struct Saving {
     /// When marks that moved are to be kept.
-    due: Option<Mono>,
+    pub(super) due: Option<Mono>,
     /// Messages acked since the marks were last given out to be kept.
     moved: usize,
     /// Messages under the marks that are being written.
@@ -77,25 +71,27 @@ struct Saving {
 #[derive(Debug)]
 pub struct Forward {
     config: ForwardConfig,
-    gateway: GatewayName,
-    info: StoreInfo,
+    pub(super) gateway: GatewayName,
+    pub(super) info: StoreInfo,
     pub(super) places: Vec<Place>,
     /// Place whose turn it is.
     turn: usize,
     pub(super) connection: Option<Connection>,
     /// Why the connection is to be dropped; nothing is handed over until it is.
-    reset: Option<String>,
+    pub(super) reset: Option<String>,
     pub(super) resetting: bool,
     /// The broker has no room: nothing is handed over before this.
-    paused_until: Option<Mono>,
+    pub(super) paused_until: Option<Mono>,
     /// Pauses in a row.
-    pauses: u32,
+    pub(super) pauses: u32,
     pub(super) receiver: Receiver,
-    saving: Saving,
+    pub(super) saving: Saving,
     /// The gateway is to stop: marks are kept at once.
     draining: bool,
+    /// Nothing more is handed over.
+    held: bool,
     /// A place is sent again on request at most once before this.
-    resend_after: BTreeMap<usize, Mono>,
+    pub(super) resend_after: BTreeMap<usize, Mono>,
     pub(super) last_disconnect: Option<String>,
     pub(super) counters: Counters,
 }
@@ -147,6 +143,7 @@ impl Forward {
             receiver: Receiver::restore(meta.get(SESSION_META_KEY).copied()),
             saving: Saving::default(),
             draining: false,
+            held: false,
             resend_after: BTreeMap::new(),
             last_disconnect: None,
             counters: Counters::default(),
@@ -198,45 +195,8 @@ impl Forward {
         }
     }
 
-    /// The broker does not take a message. Its partition goes back to the mark and
-    /// tries again later, in order; the others go on. What can only fail again is
-    /// parked in the end, so that it holds up nothing.
-    pub fn on_refused(&mut self, conn: ConnNo, send: SendNo, why: Refusal, now: Mono) {
-        let connection = self.connection.as_mut().filter(|c| c.conn == conn);
-        let Some(message) = connection.and_then(|c| c.answer(send, Answer::Refused)) else {
-            return;
-        };
-        self.counters.refused += 1;
-        self.counters.last_refusal = Some(why);
-        let place = &mut self.places[message.place];
-        let current = place.rewinds == message.rewinds;
-        match policy(why) {
-            Policy::Message if current => place.on_refused(message.first, true, now),
-            Policy::Topic if current => place.on_refused(message.first, false, now),
-            Policy::Pause => {
-                if current {
-                    place.rewind();
-                }
-                self.pause(now);
-            }
-            Policy::Reset => self.reset = Some(format!("a message was refused: {why}")),
-            Policy::Message | Policy::Topic => {}
-        }
-        self.pop_answered(now);
-    }
-
-    /// Refusals of one window come together: they are one pause.
-    fn pause(&mut self, now: Mono) {
-        if self.paused_until.is_none() {
-            let doubled = FORWARD_RETRY_MIN_US.saturating_mul(1 << self.pauses.min(32));
-            let wait = doubled.min(FORWARD_RETRY_MAX_US);
-            self.paused_until = Some(Mono(now.0.saturating_add(wait)));
-            self.pauses += 1;
-        }
-    }
-
     /// Moves marks over what is answered without a hole.
-    fn pop_answered(&mut self, now: Mono) {
+    pub(super) fn pop_answered(&mut self, now: Mono) {
         let Some(connection) = self.connection.as_mut() else {
             return;
         };
@@ -253,131 +213,14 @@ impl Forward {
         }
     }
 
-    /// A message from the receiver's side; what does not read is counted and
-    /// changes nothing.
-    pub fn on_message(&mut self, topic: &str, payload: &[u8], now: Mono) {
-        let read = if topic == UPSTREAM_TOPIC {
-            UpstreamHello::parse(payload)
-                .map(|hello| self.on_hello(hello, now))
-                .is_ok()
-        } else if topic == self.gateway.ack_topic() {
-            AckMessage::parse(payload)
-                .map(|ack| self.on_ack_message(&ack, now))
-                .is_ok()
-        } else if topic == self.gateway.cmd_topic() {
-            Command::parse(payload)
-                .map(|command| self.on_command(&command, now))
-                .is_ok()
-        } else {
-            false
-        };
-        self.counters.messages_bad += u64::from(!read);
-    }
-
-    fn on_hello(&mut self, hello: UpstreamHello, now: Mono) {
-        let was_online = self.receiver.is_online();
-        if self.receiver.on_hello(hello.session, hello.online) == Session::New {
-            self.on_new_session(now);
-        }
-        if !was_online && self.receiver.is_online() {
-            self.places
-                .iter_mut()
-                .for_each(|place| place.patience.restart(now));
-        }
-    }
-
-    fn on_new_session(&mut self, now: Mono) {
-        for place in &mut self.places {
-            place.lose_unconfirmed();
-            place.patience.note(false, now);
-        }
-        self.counters.rewinds += 1;
-        self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
-    }
-
-    fn on_ack_message(&mut self, ack: &AckMessage, now: Mono) {
-        let new = match self.receiver.on_ack(ack.session) {
-            Session::Old => return,
-            Session::Same => false,
-            Session::New => true,
-        };
-        if new {
-            self.on_new_session(now);
-        }
-        if ack.log_id != self.info.log_id {
-            return;
-        }
-        for mark in &ack.marks {
-            let of_mark = |place: &&mut Place| {
-                place.stream == mark.stream && place.at.partition == mark.partition
-            };
-            let Some(place) = self.places.iter_mut().find(of_mark) else {
-                continue;
-            };
-            if mark.epoch > self.info.epoch {
-                continue;
-            }
-            let next = mark
-                .next
-                .min(place.confirmable(mark.epoch == self.info.epoch));
-            if next > place.marks.confirmed {
-                place.confirm(next);
-                if place.patience.on_progress(now) {
-                    // A probe was news to it: what lay between is lost.
-                    place.lose(next);
-                    self.counters.rewinds += 1;
-                }
-                place
-                    .patience
-                    .note(place.marks.confirmed < place.marks.sent, now);
-            } else if new {
-                // A receiver that lost its own state says less than before.
-                place.confirm_less(next);
-            }
-            if place.dirty {
-                self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
-            }
-        }
-    }
-
-    /// The receiver repeats a command as long as it misses something; one in
-    /// FORWARD_RESEND_EACH_US is enough, or each message that was on its way
-    /// before would start everything anew.
-    fn on_command(&mut self, command: &Command, now: Mono) {
-        let Command::Resend {
-            log_id,
-            stream,
-            partition,
-            from,
-        } = command;
-        if *log_id != self.info.log_id {
-            return;
-        }
-        let asked = |place: &Place| place.stream == *stream && place.at.partition == *partition;
-        let Some(index) = self.places.iter().position(asked) else {
-            return;
-        };
-        if self
-            .resend_after
-            .get(&index)
-            .is_some_and(|after| now < *after)
-        {
-            return;
-        }
-        let place = &mut self.places[index];
-        if *from < place.marks.sent {
-            place.lose(*from);
-            self.counters.rewinds += 1;
-            self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
-            let after = Mono(now.0.saturating_add(FORWARD_RESEND_EACH_US));
-            self.resend_after.insert(index, after);
-        }
-    }
-
     /// Takes what a read of the log brought.
     pub fn on_fetched(&mut self, at: TopicPartition, blocks: Vec<StoredBlock>) {
         if let Some(place) = self.places.iter_mut().find(|place| place.at == at) {
             place.on_fetched(blocks);
+            if place.dirty {
+                // Passed over what cannot be read: rare, and kept at once.
+                self.saving.due.get_or_insert(Mono(0));
+            }
         }
     }
 
@@ -450,7 +293,7 @@ impl Forward {
                 why,
             });
         }
-        if self.paused_until.is_some() {
+        if self.paused_until.is_some() || self.held {
             return None;
         }
         self.publish(now).or_else(|| self.fetch())
@@ -470,6 +313,20 @@ impl Forward {
     /// so that the next start sends nothing again.
     pub fn drain(&mut self) {
         self.draining = true;
+    }
+
+    /// Nothing more is handed over: what is on its way may still be answered, and
+    /// the marks kept, so that the next start sends nothing again.
+    pub fn hold(&mut self) {
+        (self.held, self.draining) = (true, true);
+    }
+
+    /// Whether nothing is on its way and the marks are kept.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let up = self.connection.as_ref().filter(|_| !self.resetting);
+        let kept = self.places.iter().all(|place| !place.dirty);
+        up.is_none_or(|c| c.len() == 0) && kept && self.saving.under_way.is_none()
     }
 
     fn take_marks(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -529,6 +386,7 @@ impl Forward {
             };
             let Ok(block) = decode(stored.key, &stored.bytes) else {
                 place.is_bad(stored.key.base, end);
+                self.saving.due.get_or_insert(now);
                 continue;
             };
             let id = MessageId::of(&self.gateway, self.info.log_id, &place.stream, &block);
@@ -561,31 +419,5 @@ impl Forward {
     pub fn is_drained(&self) -> bool {
         let sent = |place: &Place| place.marks.sent >= place.head && !place.dirty;
         self.places.iter().all(sent) && self.saving.under_way.is_none()
-    }
-}
-
-/// What to do about a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Policy {
-    /// Another try of the same message can only fail again: park it after some.
-    Message,
-    /// All of the topic is refused until somebody changes the broker's rules:
-    /// wait and try for ever, the data stays in the log.
-    Topic,
-    /// The broker is full: all wait.
-    Pause,
-    /// A new connection clears it.
-    Reset,
-}
-
-fn policy(why: Refusal) -> Policy {
-    match why {
-        Refusal::PayloadInvalid
-        | Refusal::TooLarge { .. }
-        | Refusal::Unspecified
-        | Refusal::Implementation => Policy::Message,
-        Refusal::NotAuthorized | Refusal::TopicInvalid => Policy::Topic,
-        Refusal::Quota => Policy::Pause,
-        Refusal::PacketIdInUse => Policy::Reset,
     }
 }

@@ -3,10 +3,12 @@
 //! The outbox is the log itself: what is to be sent stands between a partition's
 //! mark and its durable head. `marks` is what is kept over restarts, `place` one
 //! partition, `connection` the window over what is on its way, `receiver` what is
-//! known of the far side, `machine` the rules. Argument and byte table:
-//! `agent/core/docs/forward.md`.
+//! known of the far side, `machine` the rules, `hearing` and `refusals` those for
+//! what comes back. Argument and byte table: `agent/core/docs/forward.md`.
 
 mod ids;
+
+mod counters;
 mod marks;
 mod patience;
 
@@ -15,6 +17,9 @@ mod place;
 mod receiver;
 
 mod machine;
+
+mod hearing;
+mod refusals;
 mod status;
 
 #[cfg(test)]

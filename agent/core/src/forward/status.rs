@@ -3,29 +3,10 @@
 use serde_json::{Value, json};
 
 use super::connection::Connection;
-use super::ids::Refusal;
+use super::counters::Counters;
 use super::machine::Forward;
 use super::place::Place;
 use crate::log::topic::READINGS;
-
-/// Counts since the start of the process.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counters {
-    pub published: u64,
-    /// Of these, again.
-    pub resent: u64,
-    pub refused: u64,
-    /// Messages given up after FORWARD_REFUSALS_MAX refusals.
-    pub parked: u64,
-    pub disconnects: u64,
-    /// Times that the marks went back because the receiver's side lost something.
-    pub rewinds: u64,
-    /// Blocks sent again to see whether the receiver misses them.
-    pub probes: u64,
-    /// Messages from the receiver's side that do not read.
-    pub messages_bad: u64,
-    pub last_refusal: Option<Refusal>,
-}
 
 impl Forward {
     /// How forwarding is doing, as JSON.

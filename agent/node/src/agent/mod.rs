@@ -32,6 +32,8 @@ use crate::store::{LogStore, StorageThread, SyncPolicy};
 const EVENTS_MAX: usize = 256;
 /// How long a stopping agent waits for its disk.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
+/// How long a stopping agent waits for answers of its broker.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// An agent in this process.
 #[derive(Debug)]
@@ -126,12 +128,18 @@ impl Agent {
             && matches!(tokio::time::timeout(patience, drained).await, Ok(Ok(())))
     }
 
-    /// Lets the disk catch up and stops.
+    /// Lets the disk catch up and the broker answer what is on its way, and stops:
+    /// the next start then sends nothing again.
     ///
     /// # Errors
     /// Why the agent had stopped before.
     pub async fn stop(self) -> Result<(), String> {
         self.drain(false, SETTLE_MAX).await;
+        let (done, quiet) = oneshot::channel();
+        if self.control.send(Control::Hold { done }).await.is_ok() {
+            // A broker that does not answer costs some messages sent again.
+            let _ = tokio::time::timeout(ANSWER_MAX, quiet).await;
+        }
         // A loop that has ended hears nothing, and its result says why.
         let _ = self.control.send(Control::Stop).await;
         ended(self.task.await)

@@ -32,7 +32,20 @@ pub(super) enum Control {
         forwarded: bool,
         done: oneshot::Sender<()>,
     },
+    /// Hand nothing more to the broker; answer when what is on its way is answered
+    /// and the marks are durable.
+    Hold {
+        done: oneshot::Sender<()>,
+    },
     Stop,
+}
+
+/// What somebody waits for.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Settled,
+    Drained,
+    Quiet,
 }
 
 /// Everything that the loop listens to.
@@ -62,7 +75,7 @@ pub(super) struct Runtime {
     waiting: VecDeque<Request>,
     answers: BTreeMap<QueryId, oneshot::Sender<QueryAnswer>>,
     last_query: u64,
-    draining: Vec<(bool, oneshot::Sender<()>)>,
+    awaited: Vec<(Wanted, oneshot::Sender<()>)>,
     /// What the store said when it failed.
     failed: Option<String>,
 }
@@ -107,7 +120,7 @@ impl Runtime {
             waiting: VecDeque::new(),
             answers: BTreeMap::new(),
             last_query: 0,
-            draining: Vec::new(),
+            awaited: Vec::new(),
             failed: None,
         }
     }
@@ -124,7 +137,7 @@ impl Runtime {
                 Next::Stop => break,
             }
             self.act();
-            self.answer_drains();
+            self.answer_awaited();
         }
         let Outside {
             store,
@@ -223,21 +236,35 @@ impl Runtime {
     fn on_control(&mut self, control: Option<Control>) -> Next {
         match control {
             Some(Control::Drain { forwarded, done }) => {
-                self.draining.push((forwarded, done));
+                let wanted = if forwarded {
+                    Wanted::Drained
+                } else {
+                    Wanted::Settled
+                };
+                self.awaited.push((wanted, done));
                 self.handle(Input::Drain);
+                Next::GoOn
+            }
+            Some(Control::Hold { done }) => {
+                self.awaited.push((Wanted::Quiet, done));
+                self.handle(Input::Hold);
                 Next::GoOn
             }
             Some(Control::Stop) | None => Next::Stop,
         }
     }
 
-    fn answer_drains(&mut self) {
-        let (settled, drained) = (self.core.is_settled(), self.core.is_drained());
-        let is_done = |forwarded: bool| if forwarded { drained } else { settled };
-        let (done, waiting) = std::mem::take(&mut self.draining)
+    fn answer_awaited(&mut self) {
+        let core = &self.core;
+        let is_so = |wanted: Wanted| match wanted {
+            Wanted::Settled => core.is_settled(),
+            Wanted::Drained => core.is_drained(),
+            Wanted::Quiet => core.is_quiet(),
+        };
+        let (done, waiting) = std::mem::take(&mut self.awaited)
             .into_iter()
-            .partition::<Vec<_>, _>(|(forwarded, _)| is_done(*forwarded));
-        self.draining = waiting;
+            .partition::<Vec<_>, _>(|(wanted, _)| is_so(*wanted));
+        self.awaited = waiting;
         for (_, done) in done {
             // Who waited may have given up.
             let _ = done.send(());

@@ -429,3 +429,46 @@ fn idle_forwarding_wants_nothing() {
     assert_eq!(world.forward.poll(world.now), None);
     assert_eq!(Forward::next_deadline(&world.forward), None);
 }
+
+#[test]
+fn a_stop_in_the_middle_of_a_backlog_sends_nothing_again() {
+    let mut world = with_backlog(100);
+    for _ in 0..30 {
+        world.pump();
+        world.broker_takes();
+        world.deliver_answer();
+        world.commit();
+    }
+    assert!(!world.broker.inbound.is_empty());
+    assert!(!world.forward.is_quiet(), "messages are on their way");
+    world.forward.hold();
+    all_through(&mut world);
+    world.commit();
+    assert!(world.forward.is_quiet());
+    assert!(
+        !world.forward.is_drained(),
+        "the backlog stays for the next start"
+    );
+    world.crash(0);
+    world.connect();
+    all_through(&mut world);
+    assert_eq!(most_sends(&world), 1);
+    assert_eq!(world.truth[&at(0)].taken.len(), 200);
+}
+
+#[test]
+fn a_log_of_which_nothing_reads_is_done_at_once() {
+    let mut world = World::new();
+    world.append(at(0), 3);
+    let truth = world.truth.get_mut(&at(0)).unwrap();
+    truth.blocks[0].bytes.truncate(5);
+    truth.refused.extend(0..3);
+    world.commit();
+    world.connect();
+    for _ in 0..4 {
+        world.commit();
+    }
+    assert!(world.forward.is_drained());
+    assert_eq!(world.count("records_unreadable"), 3);
+    assert_eq!(world.forward.next_deadline(), None);
+}
