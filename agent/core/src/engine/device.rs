@@ -1,7 +1,7 @@
 //! The devices and series that the engine has met: names to numbers, the
 //! watermark and activity of each device, its counters.
 //!
-//! Bound: [`SERIES_MAX`] series; a device has at least one.
+//! Bound: [`SERIES_MAX`] series and as many devices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,6 +41,16 @@ pub(super) struct Devices {
     stream_names: [Arc<str>; 2],
 }
 
+/// When a device was last heard, on the gateway's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    /// Never, or its silence was noticed already.
+    Silent,
+    /// Before the clock first said anything.
+    Unclocked,
+    At(EventTime),
+}
+
 #[derive(Debug)]
 struct Device {
     series: BTreeMap<Arc<str>, SeriesId>,
@@ -49,9 +59,7 @@ struct Device {
     /// Last intervals between readings of growing time, us.
     intervals: [i64; INTERVALS_KEPT],
     intervals_seen: usize,
-    /// The gateway's clock when it was last heard; `None` while it is idle or
-    /// was never heard.
-    active: Option<EventTime>,
+    activity: Activity,
     seen: Seen,
     counters: Counters,
 }
@@ -81,25 +89,32 @@ impl Devices {
             .copied()
     }
 
+    /// The device of that name, made when there is none; `None` when there are too
+    /// many.
+    fn known_or_new(&mut self, name: &str) -> Option<DeviceId> {
+        if let Some(id) = self.id(name) {
+            return Some(id);
+        }
+        if self.devices.len() >= SERIES_MAX {
+            return None;
+        }
+        let id = DeviceId(number(self.devices.len()));
+        self.by_name.insert(name.into(), id);
+        self.devices.push(Device::new(self.floor));
+        Some(id)
+    }
+
     /// A new series; `None` when there are too many.
     pub(super) fn add(&mut self, device: &str, channel: &str) -> Option<SeriesInfo> {
         if self.series.len() >= SERIES_MAX {
             return None;
         }
-        let number = |n: usize| u32::try_from(n).expect("at most SERIES_MAX");
-        let name: Arc<str> = match self.by_name.get_key_value(device) {
-            Some((name, _)) => name.clone(),
-            None => device.into(),
-        };
-        let next = DeviceId(number(self.devices.len()));
-        let device_id = *self.by_name.entry(name.clone()).or_insert(next);
-        if device_id == next {
-            self.devices.push(Device::new(self.floor));
-        }
+        let device_id = self.known_or_new(device)?;
+        let (name, _) = self.by_name.get_key_value(device)?;
         let info = SeriesInfo {
             id: SeriesId(number(self.series.len())),
             device_id,
-            device: name,
+            device: name.clone(),
             channel: channel.into(),
         };
         let known = &mut self.devices[device_id.index()].series;
@@ -146,7 +161,7 @@ impl Devices {
     ) -> EventTime {
         let bound = self.out_of_order.0;
         let device = &mut self.devices[device.index()];
-        device.active = Some(now.unwrap_or(EventTime(i64::MIN)));
+        device.activity = now.map_or(Activity::Unclocked, Activity::At);
         if device.newest.is_none_or(|newest| time > newest) {
             if let Some(newest) = device.newest {
                 device.intervals[device.intervals_seen % INTERVALS_KEPT] = time.0 - newest.0;
@@ -165,14 +180,20 @@ impl Devices {
         device: Option<&str>,
         time: EventTime,
     ) -> Vec<(DeviceId, EventTime)> {
-        let one = device.map(|name| self.id(name));
-        if one.is_none() {
-            self.floor = self.floor.max(time);
-        }
+        let one = match device {
+            None => {
+                self.floor = self.floor.max(time);
+                None
+            }
+            // Also one that is to be heard later.
+            Some(name) => match self.known_or_new(name) {
+                Some(id) => Some(id),
+                None => return Vec::new(),
+            },
+        };
         let mut moved = Vec::new();
-        for (name_of, device) in self.devices.iter_mut().enumerate() {
-            let id = DeviceId(u32::try_from(name_of).expect("at most SERIES_MAX"));
-            if one.is_none_or(|one| one == Some(id)) && device.watermark < time {
+        for (id, device) in numbered(&mut self.devices) {
+            if one.is_none_or(|one| one == id) && device.watermark < time {
                 device.watermark = time;
                 moved.push((id, time));
             }
@@ -183,21 +204,20 @@ impl Devices {
     /// Devices that are silent for too long since this moment, with their watermarks.
     pub(super) fn fallen_idle(&mut self, now: EventTime) -> Vec<(DeviceId, EventTime)> {
         let mut idle = Vec::new();
-        for (at, device) in self.devices.iter_mut().enumerate() {
+        for (id, device) in numbered(&mut self.devices) {
             let patience = match self.idle_after {
                 IdleAfter::After(span) => span.0,
                 IdleAfter::Auto => device.usual_silence(),
             };
-            let Some(active) = device.active else {
-                continue;
-            };
-            if active.0 == i64::MIN {
-                // Heard before the first word of the clock: silent from now on.
-                device.active = Some(now);
-            } else if now.0.saturating_sub(active.0) >= patience {
-                device.active = None;
-                let id = DeviceId(u32::try_from(at).expect("at most SERIES_MAX"));
-                idle.push((id, device.watermark));
+            match device.activity {
+                Activity::Silent => {}
+                // Silent from now on, as far as the clock knows.
+                Activity::Unclocked => device.activity = Activity::At(now),
+                Activity::At(heard) if now.0.saturating_sub(heard.0) >= patience => {
+                    device.activity = Activity::Silent;
+                    idle.push((id, device.watermark));
+                }
+                Activity::At(_) => {}
             }
         }
         idle
@@ -234,6 +254,14 @@ impl Devices {
     }
 }
 
+fn number(n: usize) -> u32 {
+    u32::try_from(n).expect("at most SERIES_MAX")
+}
+
+fn numbered(devices: &mut [Device]) -> impl Iterator<Item = (DeviceId, &mut Device)> {
+    (0..).map(DeviceId).zip(devices)
+}
+
 impl Device {
     fn new(floor: EventTime) -> Self {
         Self {
@@ -242,7 +270,7 @@ impl Device {
             newest: None,
             intervals: [0; INTERVALS_KEPT],
             intervals_seen: 0,
-            active: None,
+            activity: Activity::Silent,
             seen: Seen::default(),
             counters: Counters::default(),
         }

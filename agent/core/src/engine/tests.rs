@@ -272,6 +272,59 @@ fn a_device_does_not_make_another_late() {
 }
 
 #[test]
+fn a_floor_also_holds_for_devices_heard_later() {
+    let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
+    for (name, floor_of, late) in [
+        ("all", None, [1, 1]),
+        ("one", Some("b"), [0, 1]),
+        ("another", Some("c"), [0, 0]),
+    ] {
+        let mut engine = Engine::new(&config);
+        let mut out = Vec::new();
+        engine.on_watermark(floor_of, EventTime(20), &mut out);
+        give(
+            &mut engine,
+            &[("a", "x", 1, Some(1)), ("b", "x", 1, Some(1))],
+            &mut out,
+        );
+        let got: Vec<u64> = engine.device_counters().map(|(_, c)| c.late_all).collect();
+        assert_eq!(got, late, "{name}");
+    }
+}
+
+#[test]
+fn idleness_by_itself_waits_three_usual_intervals() {
+    let mut config = config(0, 0, vec![window("w", tumbling(1_000_000_000, 0))]);
+    config.time.idle_after = IdleAfter::Auto;
+    for (name, interval, silence, idle) in [
+        ("a minute at least, not yet", 1, 59_999_999, false),
+        ("a minute at least", 1, 60_000_000, true),
+        (
+            "three quarters of an hour, not yet",
+            900_000_000,
+            2_699_999_999,
+            false,
+        ),
+        (
+            "three quarters of an hour",
+            900_000_000,
+            2_700_000_000,
+            true,
+        ),
+    ] {
+        let mut engine = Engine::new(&config);
+        let mut out = Vec::new();
+        for n in 0..10 {
+            engine.on_clock(EventTime(n * interval), &mut out);
+            give(&mut engine, &[("a", "x", n * interval, Some(1))], &mut out);
+        }
+        out.clear();
+        engine.on_clock(EventTime(9 * interval + silence), &mut out);
+        assert_eq!(!out.is_empty(), idle, "{name}");
+    }
+}
+
+#[test]
 fn a_key_of_the_device_takes_all_its_channels() {
     let mut spec = window("w", tumbling(10, 0));
     spec.key = KeySpec::Device;
