@@ -147,8 +147,9 @@ impl Forwarder {
             });
             select! {
                 event = self.events.recv() => self.on_event(event.unwrap()),
+                // tidy: allow(sleep): the machine's own deadline, as the agent keeps it
                 () = sleep_until(wake.into()) => {}
-                // The rest of the test, say the receiver, is asked for again.
+                // tidy: allow(sleep): the rest of the test, say the receiver, is asked again
                 () = sleep_until((Instant::now() + Duration::from_millis(20)).into()) => {}
             }
             let now = self.now();
