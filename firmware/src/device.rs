@@ -252,6 +252,9 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             deframer,
             ..
         } = self;
+        if bytes == [Self::DELIMITER] {
+            session.on_line_opened(tick);
+        }
         deframer.receive_gateway(bytes, |message| match message {
             Ok(GatewayMessage::HelloAck(ack)) => {
                 session.on_hello_ack(ack, channels.len(), backlog, tick)

@@ -20,6 +20,8 @@ pub const RESEND_UNMEASURED_US: u64 = 1_000_000;
 pub const REPEATS_MIN_US: u64 = 20_000;
 /// Without any Ack for this long, the session starts again with a Hello, us.
 pub const SILENCE_MAX_US: u64 = 3_000_000;
+/// Shortest time between two Hellos when the gateway asks for one, us.
+pub const HELLO_ASKED_US: u64 = 100_000;
 /// Clock probes that wait for their answer; more are dropped and counted.
 pub const PROBES_MAX: usize = 4;
 /// Spans of lost ordinals kept in front of the ring before they merge: in overload

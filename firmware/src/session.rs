@@ -19,7 +19,7 @@ use crate::account::{Account, Accounts};
 use crate::backlog::{Backlog, Item};
 use crate::flight::Flight;
 use crate::limits::{
-    FRAME_TARGET, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SETTLE_PERIOD_US,
+    FRAME_TARGET, HELLO_ASKED_US, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SETTLE_PERIOD_US,
     SILENCE_MAX_US,
 };
 use crate::stats::LinkStats;
@@ -148,6 +148,16 @@ impl Session {
         LinkStats {
             round_trip_us: self.flight.round_trip_us(),
             ..self.stats
+        }
+    }
+
+    /// The gateway sent a delimiter alone: it has just opened the line, and a Hello
+    /// now spares it the wait for the next one.
+    pub(crate) fn on_line_opened(&mut self, now: Tick) {
+        if let State::Greeting(at) = self.state
+            && now.0 + HELLO_PERIOD_US >= at.0 + HELLO_ASKED_US
+        {
+            self.state = State::Greeting(at.min(now));
         }
     }
 

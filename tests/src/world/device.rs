@@ -3,7 +3,7 @@
 
 use forebay_firmware::sampler::Sampler;
 use forebay_firmware::sensor::ChannelSpec;
-use forebay_firmware::{Device, DeviceConfig};
+use forebay_firmware::{Account, Device, DeviceConfig};
 use forebay_wire::ids::{BootId, DeviceUid, Tick};
 use forebay_wire::limits::LINE_BYTES_MAX;
 use forebay_wire::message::{Quality, ResetCause};
@@ -36,8 +36,6 @@ pub struct Boot {
     pub id: u32,
     /// Ordinals given out.
     pub produced: u64,
-    /// Of these, readings that the gateway has acked.
-    pub acked: u64,
     /// Figures by ordinal; `None` for a sensor fault.
     pub values: Vec<Option<f64>>,
 }
@@ -128,12 +126,14 @@ impl WorldDevice {
         }
     }
 
-    /// Resets the device: what its ring held is gone, and it boots anew.
+    /// Resets the device: what its ring held is gone, and the next boot says so.
     pub fn reset(&mut self, now: u64) {
         self.close_boot();
+        let accounts = self.device.accounts();
         self.boot += 1;
         self.booted = now;
         self.device = booted(self.uid, self.boot);
+        self.device.remember(&accounts);
         self.sampler = Sampler::new(&CHANNELS, Tick(0));
         self.up.clear();
         self.down.clear();
@@ -151,7 +151,6 @@ impl WorldDevice {
         self.boots.push(Boot {
             id: self.device.boot().0,
             produced: stats.produced,
-            acked: stats.acked,
             values: std::mem::take(&mut self.values),
         });
     }
@@ -161,10 +160,11 @@ impl WorldDevice {
         self.uid
     }
 
-    /// Whether the gateway has everything that this boot produced.
+    /// Whether the gateway has everything that was produced, or knows that it is lost.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.device.stats().waiting == 0
+        let accounts = self.device.accounts();
+        accounts.as_slice().iter().all(Account::is_settled)
     }
 }
 
