@@ -19,8 +19,8 @@ use crate::account::{Account, Accounts};
 use crate::backlog::{Backlog, Item};
 use crate::flight::Flight;
 use crate::limits::{
-    FRAME_TARGET, HELLO_ASKED_US, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SETTLE_PERIOD_US,
-    SILENCE_MAX_US,
+    FRAME_TARGET, HELLO_ASKED_US, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US,
+    SETTLE_PERIOD_US, SILENCE_MAX_US,
 };
 use crate::stats::LinkStats;
 
