@@ -12,7 +12,6 @@ use super::process::{check_exactly_once, exported, spawn};
 
 const DIR_VAR: &str = "FOREBAY_TEST_UPSTREAM_DIR";
 const PORT_VAR: &str = "FOREBAY_TEST_UPSTREAM_PORT";
-const OFFSETS: u64 = 4000;
 const KILLS: usize = 8;
 
 /// The child: runs only when the parent set the variables.
@@ -71,6 +70,16 @@ fn run_and_kill(dir: &Path, port: u16, readings: u64) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_doubled_by_kills() {
+    kill_again_and_again(4000, 5).await;
+}
+
+/// Messages of 100 kB: a transaction spans segments of the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_doubled_by_kills_in_large_transactions() {
+    kill_again_and_again(20_000, 500).await;
+}
+
+async fn kill_again_and_again(offsets: u64, per_block: u64) {
     let dir = tempfile::tempdir().unwrap();
     let broker = Mosquitto::start_with("max_queued_messages 0");
     let port = broker.port();
@@ -81,7 +90,7 @@ async fn nothing_is_lost_or_doubled_by_kills() {
     gateway.greeted().await;
     first.stop().await;
 
-    let messages = messages(OFFSETS, 5, 2);
+    let messages = messages(offsets, per_block, 2);
     let mut before = 0;
     for (round, part) in (0..).zip(messages.chunks(messages.len() / KILLS)) {
         let data = dir.path().to_owned();
@@ -93,9 +102,9 @@ async fn nothing_is_lost_or_doubled_by_kills() {
     }
     let process = spawn(dir.path(), port);
     gateway
-        .listen_until(|gateway| gateway.is_acked(2, OFFSETS))
+        .listen_until(|gateway| gateway.is_acked(2, offsets))
         .await;
     gateway.stop().await;
     process.stop().await;
-    check_exactly_once(&exported(dir.path()), OFFSETS, 2);
+    check_exactly_once(&exported(dir.path()), offsets, 2);
 }

@@ -374,7 +374,7 @@ impl Applier {
     }
 
     /// Gateways from which something was taken.
-    pub fn gateways(&self) -> impl Iterator<Item = &GatewayName> {
+    pub fn gateways(&self) -> impl ExactSizeIterator<Item = &GatewayName> {
         self.current.keys()
     }
 

@@ -49,6 +49,8 @@ pub(super) struct Worker {
     started: Instant,
     /// The hello is to be published.
     greet: bool,
+    /// The client took no more: it is tried again after a pause.
+    busy: bool,
     rejected_said: Option<Instant>,
 }
 
@@ -73,6 +75,7 @@ impl Worker {
             command: None,
             started: Instant::now(),
             greet: false,
+            busy: false,
             rejected_said: None,
         };
         worker.show();
@@ -218,21 +221,44 @@ impl Worker {
     /// them and they are due.
     fn tell(&mut self) {
         let now = Instant::now();
-        self.ack();
-        if self.greet && self.hello(true) {
-            self.greet = false;
+        self.busy = !self.ack() || !self.greet() || !self.tell_marks(now) || !self.ask(now);
+    }
+
+    // Each of these is false when the client takes no more.
+
+    fn ack(&mut self) -> bool {
+        while let Some(token) = self.acks.front() {
+            if self.client.ack(*token).is_err() {
+                return false;
+            }
+            self.acks.pop_front();
         }
+        true
+    }
+
+    fn greet(&mut self) -> bool {
+        if self.greet {
+            self.greet = !self.hello(true);
+        }
+        !self.greet
+    }
+
+    fn tell_marks(&mut self, now: Instant) -> bool {
         while let Some(gateway) = self.marks.next(now) {
             if !self.publish_marks(&gateway) {
                 self.marks.mark(&gateway, now);
-                break;
+                return false;
             }
         }
+        true
+    }
+
+    fn ask(&mut self, now: Instant) -> bool {
         let mono = self.mono(now);
         loop {
             let next = self.command.take();
             let Some((gateway, command)) = next.or_else(|| self.applier.poll_resend(mono)) else {
-                break;
+                return true;
             };
             let topic = gateway.cmd_topic();
             if self
@@ -241,7 +267,7 @@ impl Worker {
                 .is_err()
             {
                 self.command = Some((gateway, command));
-                break;
+                return false;
             }
         }
     }
@@ -250,15 +276,6 @@ impl Worker {
     fn mono(&self, at: Instant) -> Mono {
         let micros = at.duration_since(self.started).as_micros();
         Mono(u64::try_from(micros).unwrap_or(u64::MAX))
-    }
-
-    fn ack(&mut self) {
-        while let Some(token) = self.acks.front() {
-            if self.client.ack(*token).is_err() {
-                break;
-            }
-            self.acks.pop_front();
-        }
     }
 
     /// False when the client takes no more.
@@ -282,12 +299,12 @@ impl Worker {
 
     /// When there is something to do without an event.
     fn wake(&self) -> Option<Instant> {
-        let busy = self.greet || !self.acks.is_empty() || self.command.is_some();
-        let busy = busy.then(|| Instant::now() + BUSY_PAUSE);
+        if self.busy {
+            return Some(Instant::now() + BUSY_PAUSE);
+        }
         let resend = self.applier.next_deadline();
         let resend = resend.map(|at| self.started + Duration::from_micros(at.0));
-        let due = [busy, self.marks.due(), resend];
-        due.into_iter().flatten().min()
+        [self.marks.due(), resend].into_iter().flatten().min()
     }
 
     async fn stop(mut self) -> Ended {
@@ -314,7 +331,7 @@ impl Worker {
     }
 
     fn show(&self) {
-        let gateways = self.applier.gateways().count() as u64;
+        let gateways = self.applier.gateways().len() as u64;
         let partitions = self.applier.partitions() as u64;
         let holes = self.applier.holes() as u64;
         let counters = self.applier.counters();
