@@ -6,4 +6,5 @@
 mod clients;
 mod delivery;
 mod forwarder;
+mod scripted;
 mod support;
