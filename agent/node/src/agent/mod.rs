@@ -2,6 +2,8 @@
 //! socket around it. `forebay run` and `forebay demo` both start it here.
 
 pub mod questions;
+mod status;
+
 mod runtime;
 
 use std::path::{Path, PathBuf};

@@ -10,11 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, Input, QueryId};
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::Answer as QueryAnswer;
+use forebay_core::query::{Answer as QueryAnswer, Query};
 use forebay_core::units::{EventTime, Mono, Now};
 use tokio::sync::{mpsc, oneshot};
 
 use super::questions;
+use super::status::with_ports;
 use crate::local::Asked;
 use crate::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage};
 use crate::ports::{MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say};
@@ -73,11 +74,18 @@ pub(super) struct Runtime {
     outside: Outside,
     handles: BTreeMap<forebay_core::units::PortId, PortHandle>,
     waiting: VecDeque<Request>,
-    answers: BTreeMap<QueryId, oneshot::Sender<QueryAnswer>>,
+    answers: BTreeMap<QueryId, Asker>,
     last_query: u64,
     awaited: Vec<(Wanted, oneshot::Sender<()>)>,
     /// What the store said when it failed.
     failed: Option<String>,
+}
+
+/// Who waits for an answer.
+struct Asker {
+    /// The core knows nothing of the ports' side of it.
+    about_status: bool,
+    answer: oneshot::Sender<QueryAnswer>,
 }
 
 /// What an event asks of the loop beside its effects.
@@ -225,7 +233,11 @@ impl Runtime {
             Ok(query) => {
                 self.last_query += 1;
                 let id = QueryId(self.last_query);
-                self.answers.insert(id, asked.answer);
+                let asker = Asker {
+                    about_status: query == Query::Status,
+                    answer: asked.answer,
+                };
+                self.answers.insert(id, asker);
                 self.handle(Input::Query(id, query));
             }
             // Who asked may have gone away.
@@ -310,16 +322,24 @@ impl Runtime {
                     user_properties,
                 }),
                 Effect::BrokerReset(conn, why) => self.reset(conn, &why),
-                Effect::Answer(id, answer) => {
-                    if let Some(waiting) = self.answers.remove(&id) {
-                        // Who asked may have gone away.
-                        let _ = waiting.send(answer);
-                    }
-                }
+                Effect::Answer(id, answer) => self.answer(id, answer),
                 Effect::Note(note) => (self.say)(&note.0),
                 Effect::Stop(error) => self.failed = Some(error.to_string()),
             }
         }
+    }
+
+    fn answer(&mut self, id: QueryId, answer: QueryAnswer) {
+        let Some(asker) = self.answers.remove(&id) else {
+            return;
+        };
+        let answer = if asker.about_status {
+            answer.map(|status| with_ports(status, &self.outside.ports.status()))
+        } else {
+            answer
+        };
+        // Who asked may have gone away.
+        let _ = asker.answer.send(answer);
     }
 
     /// Hands a request over, after those that wait already.

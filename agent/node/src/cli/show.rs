@@ -97,6 +97,22 @@ pub(super) fn readings(answer: &Value) -> ExitCode {
     print_line(&out)
 }
 
+fn port_line(port: &Value) -> String {
+    let mut line = format!(
+        "port {}  {}  in {} bytes  out {} bytes  bad frames {}  opened {}",
+        text(&port["name"]),
+        text(&port["state"]),
+        number(&port["bytes_in"]),
+        number(&port["bytes_out"]),
+        number(&port["frames_bad"]),
+        number(&port["opens"]),
+    );
+    if let Some(error) = port["last_error"].as_str() {
+        let _ = write!(line, "\n  last error: {error}");
+    }
+    line
+}
+
 /// The agent at a glance.
 pub(super) fn status(answer: &Value) -> ExitCode {
     let mut out = format!(
@@ -115,6 +131,9 @@ pub(super) fn status(answer: &Value) -> ExitCode {
         let _ = write!(out, "\nforward: {forward}");
     } else {
         out.push_str("\nforward: not configured");
+    }
+    for port in answer["ports"].as_array().into_iter().flatten() {
+        let _ = write!(out, "\n{}", port_line(port));
     }
     for device in answer["devices"].as_array().into_iter().flatten() {
         let _ = write!(

@@ -30,6 +30,15 @@ pub(super) struct Rate {
     pub(super) judge: RateJudge,
 }
 
+/// A line for the operator, which names its port once.
+pub(super) fn about(name: &str, line: &str) -> String {
+    if line.starts_with(name) {
+        format!("port {line}")
+    } else {
+        format!("port {name}: {line}")
+    }
+}
+
 /// The reading half.
 pub(super) struct Ear<'port> {
     pub(super) port: PortId,
@@ -91,7 +100,7 @@ impl Ear<'_> {
         }
         let why = no_frames(baud, bytes);
         if let Some(line) = self.notices.failed(self.outside.clock.now(), &why) {
-            (self.outside.say)(&format!("port {}: {line}", self.name));
+            (self.outside.say)(&about(self.name, &line));
         }
         self.shared.set_last_error(why);
         None

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_serial::SerialStream;
 
 use super::backoff::{Backoff, is_settled};
-use super::carry::{Ear, Outside, Rate, drain, write_all};
+use super::carry::{Ear, Outside, Rate, about, drain, write_all};
 use super::limits::{
     BAUDS_MAX, CONNECT_TIMEOUT, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX, TCP_PEER_TIMEOUT,
 };
@@ -143,7 +143,7 @@ async fn connect(address: &str) -> Result<TcpStream, OpenError> {
 impl Worker {
     fn say(&self, line: Option<String>) {
         if let Some(line) = line {
-            (self.outside.say)(&format!("port {}: {line}", self.name));
+            (self.outside.say)(&about(&self.name, &line));
         }
     }
 
