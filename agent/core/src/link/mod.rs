@@ -2,4 +2,5 @@
 //! Bytes in, accepted readings and answers out.
 
 pub mod clock;
+mod device;
 pub mod session;

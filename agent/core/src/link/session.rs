@@ -6,31 +6,17 @@
 //! says more than the ledger's durable mark. Bound: one device, its channels and
 //! the frames of one `handle` call. Knows no port, no disk and no partition.
 
-use std::sync::Arc;
-
-use forebay_wire::codec::{DeviceMessage, GatewayMessage};
+use forebay_wire::codec::DeviceMessage;
 use forebay_wire::data::Data;
 use forebay_wire::deframer::{Counters as FrameCounters, Deframer};
-use forebay_wire::ids::{ChannelNo, Ordinal, Tick};
-use forebay_wire::limits::{CHANNELS_MAX, LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
-use forebay_wire::message::{
-    Ack, ChannelInfo, Gap, Hello, HelloAck, Quality, Reading, SyncReply, SyncReq,
-};
+use forebay_wire::ids::{Ordinal, Tick};
+use forebay_wire::message::{ChannelInfo, Gap, Hello, Quality, Reading, SyncReply};
 
-use super::clock::DeviceClock;
+use super::device::{Device, ack_line};
 use crate::ledger::{Ledger, Run, Source};
-use crate::limits::PROBES_KEPT;
 use crate::record::{GapRecord, ReadingRecord, Series};
 use crate::units::{Mono, Now};
 
-/// Pause between the probes that find the first fit.
-const PROBE_FAST_US: u64 = 50_000;
-/// Pause between probes after that; no divisor of a second, so that probes do not
-/// always meet the same periodic work on the device.
-const PROBE_SLOW_US: u64 = 980_000;
-/// On a line that loses answers the session opens after this many probes when any
-/// was answered.
-const PROBES_PATIENCE: u32 = 24;
 /// Shortest time between two acks that say the same, us: each makes the device
 /// send its window again.
 const REPEAT_ACK_US: u64 = 20_000;
@@ -73,21 +59,6 @@ struct Peer {
     device: Option<Device>,
     out: Vec<Vec<u8>>,
     counters: SessionCounters,
-}
-
-#[derive(Debug)]
-struct Device {
-    source: Source,
-    hello: Hello,
-    channels: [Option<Series>; CHANNELS_MAX],
-    clock: DeviceClock,
-    probes: u32,
-    next_probe: Mono,
-    open: bool,
-    acked: Ordinal,
-    acked_at: Mono,
-    /// Earlier boots whose last gap is on its way to the disk, with its end.
-    closing: Vec<(Source, Ordinal)>,
 }
 
 impl Session {
@@ -175,101 +146,6 @@ impl Session {
 
 fn durable_of(ledger: &Ledger, source: Source) -> Ordinal {
     Ordinal(ledger.get(source).map_or(0, |account| account.durable))
-}
-
-fn line(message: &GatewayMessage) -> Vec<u8> {
-    let mut line = [0; LINE_BYTES_MAX];
-    let len = message
-        .encode(&mut line)
-        .expect("a gateway message is shorter than the longest line");
-    line[..len].to_vec()
-}
-
-fn ack_line(source: Source, next: Ordinal) -> Vec<u8> {
-    line(&GatewayMessage::Ack(Ack {
-        boot: source.boot,
-        next,
-        credit: WINDOW_FRAMES_MAX,
-    }))
-}
-
-impl Device {
-    fn new(hello: Hello, now: Mono) -> Self {
-        Self {
-            source: Source {
-                uid: hello.uid,
-                boot: hello.boot,
-            },
-            hello,
-            channels: std::array::from_fn(|_| None),
-            clock: DeviceClock::default(),
-            probes: 0,
-            next_probe: now,
-            open: false,
-            acked: Ordinal(0),
-            acked_at: now,
-            closing: Vec::new(),
-        }
-    }
-
-    fn probe(&mut self, now: Mono) -> Vec<u8> {
-        let id = self.clock.probe(now);
-        self.probes = self.probes.saturating_add(1);
-        let pause = if self.open {
-            PROBE_SLOW_US
-        } else {
-            PROBE_FAST_US
-        };
-        self.next_probe = Mono(now.0 + pause);
-        line(&GatewayMessage::SyncReq(SyncReq { id }))
-    }
-
-    fn clock_is_ready(&self) -> bool {
-        let samples = self.clock.samples();
-        samples >= PROBES_KEPT || (samples > 0 && self.probes >= PROBES_PATIENCE)
-    }
-
-    fn hello_ack(&mut self, durable: Ordinal, now: Mono) -> Vec<u8> {
-        (self.open, self.acked, self.acked_at) = (true, durable, now);
-        line(&GatewayMessage::HelloAck(HelloAck {
-            boot: self.source.boot,
-            next: durable,
-            window: WINDOW_FRAMES_MAX,
-            reliable: true,
-            log_level: 0,
-        }))
-    }
-
-    fn ack(&mut self, durable: Ordinal, now: Mono) -> Vec<u8> {
-        (self.acked, self.acked_at) = (durable, now);
-        ack_line(self.source, durable)
-    }
-
-    /// Notes a channel; the decoder has checked its fields. Its name is its
-    /// quantity, with the number where two share one.
-    fn describe(&mut self, info: &ChannelInfo) {
-        let quantity = info.quantity.as_str();
-        let taken = |other: &Series| other.channel != info.channel && &*other.name == quantity;
-        let name: Arc<str> = if self.channels.iter().flatten().any(taken) {
-            Arc::from(format!("{quantity}_{}", info.channel.0))
-        } else {
-            Arc::from(quantity)
-        };
-        let entry = self.channels.get_mut(usize::from(info.channel.0));
-        let entry = entry.expect("the decoder refuses channels above the limit");
-        *entry = Some(Series {
-            uid: self.source.uid,
-            boot: self.source.boot,
-            channel: info.channel,
-            scale: info.scale,
-            name,
-            unit: Arc::from(info.unit.as_str()),
-        });
-    }
-
-    fn series(&self, channel: ChannelNo) -> Option<&Series> {
-        self.channels.get(usize::from(channel.0))?.as_ref()
-    }
 }
 
 impl Peer {

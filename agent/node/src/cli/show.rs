@@ -113,6 +113,33 @@ fn port_line(port: &Value) -> String {
     line
 }
 
+/// Where forwarding stands, on one line; what is wrong with it, on a second.
+fn forward(status: &Value) -> String {
+    if !status.is_object() {
+        return String::from("forward: not configured");
+    }
+    let link = match (&status["connected"], &status["receiver_online"]) {
+        (Value::Bool(true), Value::Bool(true)) => "broker and receiver online",
+        (Value::Bool(true), _) => "broker online, no receiver of ours",
+        _ => "no broker",
+    };
+    let mut out = format!(
+        "forward: {link}  backlog {}  unconfirmed {}  published {}  resent {}  refused {}  parked {}",
+        number(&status["backlog"]),
+        number(&status["unconfirmed"]),
+        number(&status["published"]),
+        number(&status["resent"]),
+        number(&status["refused"]),
+        number(&status["parked"]),
+    );
+    for reason in ["last_disconnect", "last_refusal"] {
+        if let Some(text) = status[reason].as_str() {
+            let _ = write!(out, "\n  {}: {text}", reason.replace('_', " "));
+        }
+    }
+    out
+}
+
 /// The agent at a glance.
 pub(super) fn status(answer: &Value) -> ExitCode {
     let mut out = format!(
@@ -126,12 +153,8 @@ pub(super) fn status(answer: &Value) -> ExitCode {
         number(&answer["gaps"]["total"]),
         number(&answer["rows"]),
     );
-    let forward = &answer["forward"];
-    if forward.is_object() {
-        let _ = write!(out, "\nforward: {forward}");
-    } else {
-        out.push_str("\nforward: not configured");
-    }
+    out.push('\n');
+    out.push_str(&forward(&answer["forward"]));
     for port in answer["ports"].as_array().into_iter().flatten() {
         let _ = write!(out, "\n{}", port_line(port));
     }

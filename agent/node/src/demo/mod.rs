@@ -17,6 +17,7 @@ use clap::Args;
 use forebay_core::query::{ChannelName, Query, TimeRange};
 use forebay_core::units::{EventTime, Span};
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::screen::Screen;
 use self::view::{ChannelRow, Counters, Frame, SPARK_VALUES};
@@ -169,7 +170,9 @@ impl Parts {
     /// Shows the stages until the time is up or the operator ends it.
     async fn watch(&mut self, args: &DemoArgs) -> Result<(), String> {
         let mut screen = Screen::open(args.json);
-        let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+        let signals = |error| format!("no signal handler: {error}");
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
         let mut shown = Instant::now();
         loop {
             self.note_first_ack();
@@ -192,7 +195,8 @@ impl Parts {
             let pause = left.map_or(pause, |left| pause.min(left));
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                _ = &mut interrupted => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                _ = terminate.recv() => return Ok(()),
                 failed = self.agent.failed() => return failed.and(Err(String::from("the agent ended"))),
             }
         }

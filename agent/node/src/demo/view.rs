@@ -162,10 +162,13 @@ pub fn lines(frame: &Frame, width: usize) -> Vec<String> {
             .map_or_else(|| String::from("-"), |ms| format!("{ms} ms")),
     ));
     out.push(String::new());
-    out.push(format!(
-        "ask it: forebay query rolling --socket {} --device D --channel C",
-        frame.socket
-    ));
+    if let Some(row) = frame.channels.first() {
+        out.push(format!(
+            "ask it: forebay query rolling --device {} --channel {} --window 10s \\",
+            row.device, row.channel
+        ));
+        out.push(format!("            --socket {}", frame.socket));
+    }
     out.into_iter()
         .map(|line| line.chars().take(width).collect())
         .collect()

@@ -1,10 +1,14 @@
 //! A device played by hand against the session.
 
+use forebay_wire::codec::GatewayMessage;
 use forebay_wire::data::DataBuilder;
-use forebay_wire::ids::{BootId, DeviceUid, Tick};
-use forebay_wire::message::{GapReason, ResetCause};
+use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Tick};
+use forebay_wire::limits::{LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
+use forebay_wire::message::{Ack, GapReason, HelloAck, ResetCause};
 
 use super::*;
+use crate::limits::PROBES_KEPT;
+use crate::link::device::{PROBE_FAST_US, PROBES_PATIENCE};
 use crate::units::EventTime;
 
 const UTC: i64 = 1_700_000_000_000_000;
