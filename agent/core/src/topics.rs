@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::config::{TimeRules, WindowSpec};
+use crate::engine::config::{Bounds, Emit, IdleAfter, KeySpec, TimeRules, WindowKind, WindowSpec};
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
 use crate::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
@@ -104,10 +104,55 @@ impl TopicTable {
 }
 
 fn meta_key(window: &WindowSpec, rules: &TimeRules) -> Vec<u8> {
-    let hash = fnv1a(format!("{window:?} {rules:?}").as_bytes());
+    let hash = fnv1a(definition(window, rules).as_bytes());
     let mut key = TOPIC_META_PREFIX.to_vec();
     key.extend_from_slice(format!("{}/{hash:016x}", window.name).as_bytes());
     key
+}
+
+/// Everything that a window's rows depend on, as text whose form is decided here: a
+/// new setting adds a word only when it is not at its default, so that streams
+/// survive an upgrade.
+fn definition(window: &WindowSpec, rules: &TimeRules) -> String {
+    let kind = match window.kind {
+        WindowKind::Tumbling { size, offset } => format!("tumbling {} {}", size.0, offset.0),
+        WindowKind::Hopping { size, hop, offset } => {
+            format!("hopping {} {} {}", size.0, hop.0, offset.0)
+        }
+        WindowKind::Sliding { size, bounds } => match bounds {
+            Bounds::HalfOpen => format!("sliding {} half_open", size.0),
+            Bounds::Closed => format!("sliding {} closed", size.0),
+        },
+    };
+    let only = |names: &Option<Vec<String>>| {
+        let names = names.as_ref().map(|names| names.join(","));
+        names.unwrap_or_else(|| String::from("*"))
+    };
+    let key = match window.key {
+        KeySpec::DeviceChannel => "device,channel",
+        KeySpec::Device => "device",
+    };
+    let emit = match window.emit {
+        Emit::OnClose => "on_close",
+        Emit::EveryUpdate => "every_update",
+        Emit::FinalOnly => "final_only",
+    };
+    let aggregates: Vec<String> = window.aggregates.iter().map(ToString::to_string).collect();
+    let idle = match rules.idle_after {
+        IdleAfter::Auto => String::from("auto"),
+        IdleAfter::After(span) => span.0.to_string(),
+    };
+    format!(
+        "{kind}; channels {}; devices {}; key {key}; aggregates {}; emit {emit}; finalize {}; \
+         bound {}; lateness {}; idle {idle}; future {}",
+        only(&window.channels),
+        only(&window.devices),
+        aggregates.join(","),
+        window.finalize,
+        rules.out_of_order.0,
+        rules.allowed_lateness.0,
+        rules.future_guard.0,
+    )
 }
 
 fn name_of(key: &[u8]) -> Option<String> {
@@ -120,7 +165,7 @@ fn name_of(key: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::config::{Aggregate, Bounds, Emit, KeySpec, WindowKind};
+    use crate::engine::config::Aggregate;
     use crate::units::Span;
 
     fn window(name: &str, size: i64) -> WindowSpec {
@@ -151,6 +196,21 @@ mod tests {
         assert_ne!(first, second);
         let names: Vec<_> = again.streams().map(|(_, name)| name).collect();
         assert_eq!(names, ["readings", "late", "quarantine", "a", "a.1"]);
+    }
+
+    #[test]
+    fn a_definition_is_written_in_a_frozen_form() {
+        let mut window = window("a", 60_000_000);
+        window.channels = Some(vec!["temp".into(), "hum".into()]);
+        let rules = TimeRules::default();
+        assert_eq!(
+            definition(&window, &rules),
+            "sliding 60000000 half_open; channels temp,hum; devices *; key device,channel; \
+             aggregates mean; emit on_close; finalize false; bound 5000000; lateness 0; \
+             idle auto; future 300000000"
+        );
+        let key = String::from_utf8(meta_key(&window, &rules)).expect("text");
+        assert_eq!(key, "topic/a/6b1a1fa018fa06b0");
     }
 
     #[test]

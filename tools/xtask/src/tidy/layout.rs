@@ -13,8 +13,6 @@ const TOP_FILES: [&str; 7] = [
     "LICENSE",
     "CONTRIBUTING.md",
 ];
-/// The one file without a leading dot that clippy reads at the root.
-const TOP_TOOL_FILES: [&str; 1] = ["clippy.toml"];
 const FILE_LINES_MAX: usize = 800;
 const FILE_LINES_NOTE: usize = 400;
 
@@ -26,7 +24,7 @@ pub(crate) fn top_level(tree: &Tree) -> Vec<Finding> {
         let known = if *is_dir {
             TOP_FOLDERS.contains(&name)
         } else {
-            TOP_FILES.contains(&name) || TOP_TOOL_FILES.contains(&name)
+            TOP_FILES.contains(&name)
         };
         if !known && !name.starts_with('.') {
             findings.push(Finding::new(
