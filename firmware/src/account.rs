@@ -7,7 +7,7 @@
 
 use forebay_wire::crc::crc32;
 use forebay_wire::ids::{BootId, Ordinal};
-use heapless::Vec;
+use heapless::Deque;
 
 use crate::limits::ACCOUNTS_MAX;
 
@@ -29,49 +29,89 @@ impl Account {
     }
 }
 
-/// Accounts of this boot and of earlier ones that are not settled, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Accounts of earlier boots that are not settled, and of this boot, which is last.
+#[derive(Debug, PartialEq, Eq, Default)]
 pub struct Accounts {
-    list: Vec<Account, ACCOUNTS_MAX>,
+    list: Deque<Account, ACCOUNTS_MAX>,
 }
 
 const ACCOUNT_BYTES: usize = 4 + 8 + 8;
 const CRC_AT: usize = Accounts::BYTES - 4;
+
+impl Clone for Accounts {
+    // The deque's own clone is the one user of `memmove` in an image: 1.5 KB.
+    fn clone(&self) -> Self {
+        let mut clone = Accounts::new();
+        self.iter().for_each(|account| clone.push(*account));
+        clone
+    }
+}
 
 impl Accounts {
     /// Length of the record: per account boot (u32), acked and produced (u64), all
     /// little-endian, unused ones zero; then how many (u32) and a CRC-32.
     pub const BYTES: usize = ACCOUNTS_MAX * ACCOUNT_BYTES + 4 + 4;
 
-    /// The accounts, oldest first.
+    /// The later of two records that were written in turn, where either may have been
+    /// spoiled by a reset in the middle of its write.
     #[must_use]
-    pub fn as_slice(&self) -> &[Account] {
-        &self.list
+    pub fn later(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        let (a, b) = match (a, b) {
+            (Some(a), Some(b)) => (a, b),
+            (a, b) => return a.or(b),
+        };
+        let b_is_later = match (a.list.back(), b.list.back()) {
+            (Some(a), Some(b)) if a.boot == b.boot => (a.produced, a.acked) < (b.produced, b.acked),
+            // A reset counts the id up, and it may wrap.
+            (Some(a), Some(b)) => b.boot.0.wrapping_sub(a.boot.0) <= u32::MAX / 2,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if b_is_later { Some(b) } else { Some(a) }
+    }
+
+    /// The accounts; the last is that of the boot that wrote them.
+    pub fn iter(&self) -> impl Iterator<Item = &Account> {
+        self.list.iter()
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
     }
 
     pub(crate) const fn new() -> Self {
-        Accounts { list: Vec::new() }
+        Accounts { list: Deque::new() }
     }
 
     /// Puts the first last.
     pub(crate) fn rotate(&mut self) {
-        if !self.list.is_empty() {
-            self.list.rotate_left(1);
+        if let Some(first) = self.list.pop_front() {
+            self.push(first);
         }
     }
 
     /// Adds a younger one; the oldest has to go when there is no room.
     pub(crate) fn push(&mut self, account: Account) {
         if self.list.is_full() {
-            self.list.remove(0);
+            self.list.pop_front();
         }
-        let pushed = self.list.push(account);
+        let pushed = self.list.push_back(account);
         assert!(pushed.is_ok(), "room was made");
     }
 
     /// Takes out what `settled` says is settled.
     pub(crate) fn settle(&mut self, settled: impl Fn(&Account) -> bool) {
-        self.list.retain(|account| !settled(account));
+        for _ in 0..self.list.len() {
+            if let Some(account) = self.list.pop_front().filter(|account| !settled(account)) {
+                self.push(account);
+            }
+        }
     }
 
     /// The record to keep. Keep two and write them in turn: a reset in the middle
@@ -138,12 +178,12 @@ mod tests {
         let most = ACCOUNTS_MAX as u32;
         for count in [0, 1, most - 1, most] {
             let whole = accounts(count);
-            assert_eq!(whole.as_slice().len(), count as usize);
+            assert_eq!(whole.len(), count as usize);
             assert_eq!(Accounts::from_bytes(&whole.to_bytes()), Some(whole));
         }
         let over = accounts(most + 1);
-        assert_eq!(over.as_slice().len(), ACCOUNTS_MAX);
-        assert_eq!(over.as_slice()[0], account(1), "the oldest went");
+        assert_eq!(over.len(), ACCOUNTS_MAX);
+        assert_eq!(over.iter().next(), Some(&account(1)), "the oldest went");
     }
 
     #[test]
@@ -164,6 +204,34 @@ mod tests {
             damaged[at] ^= 0x10;
             assert_eq!(Accounts::from_bytes(&damaged), None, "byte {at}");
         }
+    }
+
+    #[test]
+    fn the_later_of_two() {
+        let last = |boot, acked, produced| {
+            let mut accounts = accounts(2);
+            let (acked, produced) = (Ordinal(acked), Ordinal(produced));
+            accounts.push(Account {
+                boot: BootId(boot),
+                acked,
+                produced,
+            });
+            Some(accounts)
+        };
+        let old = last(7, 5, 10);
+        for (name, new) in [
+            ("more produced", last(7, 5, 11)),
+            ("more acked", last(7, 6, 10)),
+            ("the next boot", last(8, 0, 0)),
+        ] {
+            assert_eq!(Accounts::later(old.clone(), new.clone()), new, "{name}");
+            assert_eq!(Accounts::later(new.clone(), old.clone()), new, "{name}");
+            assert_eq!(Accounts::later(None, new.clone()), new, "{name}");
+            assert_eq!(Accounts::later(new.clone(), None), new, "{name}");
+        }
+        let (before, after) = (last(u32::MAX, 0, 1), last(0, 0, 0));
+        assert_eq!(Accounts::later(after.clone(), before), after, "ids wrap");
+        assert_eq!(Accounts::later(None, None), None);
     }
 
     #[test]

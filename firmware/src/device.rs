@@ -175,17 +175,24 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         self.session.remember(accounts);
     }
 
-    /// What this boot and earlier ones owe, for memory that a reset does not clear.
-    /// Worth keeping anew whenever [`Device::stats`] shows other numbers.
+    /// This boot's account.
     #[must_use]
-    pub fn accounts(&self) -> Accounts {
-        let mut accounts = self.session.earlier().clone();
+    pub fn account(&self) -> Account {
         let (acked, produced) = (self.backlog.base(), self.backlog.produced());
-        accounts.push(Account {
+        Account {
             boot: self.session.boot(),
             acked,
             produced,
-        });
+        }
+    }
+
+    /// What this boot and earlier ones owe, for memory that a reset does not clear.
+    /// Worth keeping anew, before the next line is sent, when [`Device::account`]
+    /// has changed.
+    #[must_use]
+    pub fn accounts(&self) -> Accounts {
+        let mut accounts = self.session.earlier().clone();
+        accounts.push(self.account());
         accounts
     }
 

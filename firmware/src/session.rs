@@ -129,7 +129,7 @@ impl Session {
     }
 
     pub(crate) fn remember(&mut self, accounts: &Accounts) {
-        for account in accounts.as_slice() {
+        for account in accounts.iter() {
             if !account.is_settled() && account.boot != self.boot {
                 self.earlier.push(*account);
             }
@@ -220,7 +220,7 @@ impl Session {
 
     pub(crate) fn on_ack<const N: usize>(&mut self, ack: Ack, backlog: &mut Backlog<N>, now: Tick) {
         let settles = |owed: &Account| owed.boot == ack.boot && owed.produced <= ack.next;
-        if self.earlier.as_slice().iter().any(settles) {
+        if self.earlier.iter().any(settles) {
             self.earlier.settle(settles);
             self.declare_at = now;
             return;
@@ -310,7 +310,7 @@ impl Session {
             State::Open if self.to_announce != 0 => Some(Outgoing::Channel(ChannelNo(
                 self.to_announce.trailing_zeros() as u8,
             ))),
-            State::Open => match self.earlier.as_slice().first() {
+            State::Open => match self.earlier.iter().next() {
                 Some(owed) if self.declare_at <= now => Some(Outgoing::LastGap(*owed)),
                 Some(_) | None => self.choose_data(backlog, now),
             },
@@ -355,7 +355,7 @@ impl Session {
                 self.flight.deadline(),
                 self.silence_deadline(backlog),
                 self.data_deadline(backlog),
-                (!self.earlier.as_slice().is_empty()).then_some(self.declare_at),
+                (!self.earlier.is_empty()).then_some(self.declare_at),
             ]
             .into_iter()
             .flatten()

@@ -424,7 +424,7 @@ fn what_earlier_boots_owe_is_declared_until_it_is_noted() {
     assert_eq!(rig.device.stats().link.stale_acks, 1, "not all of it");
     rig.ack(20, 8);
     assert_eq!(rig.device.next_deadline(rig.now), None);
-    assert_eq!(rig.device.accounts().as_slice().len(), 1, "only its own");
+    assert_eq!(rig.device.accounts().len(), 1, "only its own");
 }
 
 #[test]

@@ -51,8 +51,11 @@ pub fn decode_in_place(block: &mut [u8]) -> Result<usize, NotCobs> {
         if code == 0 || end > block.len() {
             return Err(NotCobs { at: read });
         }
-        block.copy_within(read + 1..end, written);
-        written += code - 1;
+        // Byte by byte: `copy_within` would bring all of `memmove` into a chip's flash.
+        for at in read + 1..end {
+            block[written] = block[at];
+            written += 1;
+        }
         // A full code byte stands for no 0; the last one's 0 is the delimiter.
         if end < block.len() && code != 0xFF {
             block[written] = 0;

@@ -10,7 +10,10 @@ use forebay_tests::line::{Line, Said, WAIT_LIMIT};
 use forebay_tests::qemu::{Options, Qemu, board_elf};
 use forebay_wire::GatewayMessage;
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
-use forebay_wire::message::{ChannelInfo, Hello, Quality, Reading, ResetCause, SyncReq};
+use forebay_wire::limits::WINDOW_FRAMES_MAX;
+use forebay_wire::message::{
+    Ack, ChannelInfo, Gap, GapReason, Hello, Quality, Reading, ResetCause, SyncReq,
+};
 
 const TEMPERATURE: u8 = 0;
 const UPTIME: u8 = 1;
@@ -34,6 +37,8 @@ struct Session {
     hello: Hello,
     next: Ordinal,
     channels: Vec<ChannelInfo>,
+    /// What the device declares of boots before this one.
+    last_gaps: Vec<Gap>,
 }
 
 impl Session {
@@ -50,6 +55,7 @@ impl Session {
             hello,
             next: Ordinal(0),
             channels: Vec::new(),
+            last_gaps: Vec::new(),
         }
     }
 
@@ -68,7 +74,10 @@ impl Session {
                         return reading;
                     }
                 }
-                Said::Gap(gap) => panic!("nothing was lost, but: {gap:?}"),
+                Said::Gap(gap) if gap.boot == self.hello.boot => {
+                    panic!("nothing was lost, but: {gap:?}")
+                }
+                Said::Gap(gap) => self.note(gap),
                 Said::Channel(info) => self.channels.push(info),
                 Said::Hello(hello) => {
                     assert_eq!(hello.boot, self.hello.boot, "the device started again");
@@ -76,6 +85,20 @@ impl Session {
                 }
                 Said::SyncReply(_) => {}
             }
+        }
+    }
+
+    /// Takes the last gap of an earlier boot, and says so.
+    fn note(&mut self, gap: Gap) {
+        let next = Ordinal(gap.first.0 + gap.count);
+        let ack = Ack {
+            boot: gap.boot,
+            next,
+            credit: WINDOW_FRAMES_MAX,
+        };
+        self.line.say(&GatewayMessage::Ack(ack)).unwrap();
+        if !self.last_gaps.contains(&gap) {
+            self.last_gaps.push(gap);
         }
     }
 
@@ -206,6 +229,47 @@ fn a_reset_is_a_new_boot_with_ordinals_from_zero() {
             "ticks start again: {reading:?}"
         );
     }
+}
+
+#[test]
+fn what_a_reset_takes_from_the_ring_is_declared_by_the_next_boot() {
+    let mut qemu = start(&Options::default());
+    let mut session = Session::open(&qemu);
+    session.until(|_| true);
+    let (old, acked) = (session.hello.boot, session.next);
+    // From here on nothing is acked, so all that comes is still the ring's.
+    let mut seen = acked;
+    while seen.0 < acked.0 + 10 {
+        if let Said::Data { readings, .. } = session.line.listen().unwrap() {
+            seen = Ordinal(readings.last().unwrap().0.0 + 1).max(seen);
+        }
+    }
+    qemu.system_reset().unwrap();
+    let hello = session
+        .line
+        .listen_for(|said| match said {
+            Said::Hello(hello) if hello.boot != old => Some(hello),
+            Said::Hello(_)
+            | Said::Channel(_)
+            | Said::Data { .. }
+            | Said::Gap(_)
+            | Said::SyncReply(_) => None,
+        })
+        .unwrap();
+    (session.hello, session.next) = (hello, Ordinal(0));
+    session
+        .line
+        .accept(&session.hello.clone(), Ordinal(0))
+        .unwrap();
+    session.until(|reading| reading.tick.0 > 3_000_000);
+    let [gap] = session.last_gaps[..] else {
+        panic!("one gap of one boot: {:?}", session.last_gaps);
+    };
+    assert_eq!((gap.boot, gap.reason), (old, GapReason::PowerLoss));
+    assert!(
+        gap.first <= acked && gap.first.0 + gap.count >= seen.0,
+        "{gap:?}, {acked:?} to {seen:?}"
+    );
 }
 
 #[test]

@@ -262,7 +262,7 @@ impl<const N: usize> World<N> {
 
     /// Whether an earlier boot is not settled yet.
     fn owes(&self) -> bool {
-        self.device.accounts().as_slice().len() > 1
+        self.device.accounts().len() > 1
     }
 
     /// Of every boot the gateway has every ordinal, as what the device produced or as

@@ -6,6 +6,7 @@
 #![no_std]
 #![no_main]
 
+mod accounts;
 mod boot;
 mod clock;
 mod fault;
@@ -57,6 +58,7 @@ fn main() -> ! {
         // `expect` would bring all of `fmt` into flash.
         defmt::panic!("the table of channels is wrong");
     }
+    let mut keeper = accounts::Keeper::begin(DEVICE);
     let mut sampler = Sampler::<CHANNELS>::new(&specs, clock.now());
     defmt::info!(
         "boot {=u32:08x}, reset cause {=u8}, uid {=[u8; 8]:02x}",
@@ -71,6 +73,7 @@ fn main() -> ! {
     loop {
         receive(DEVICE, &clock);
         sampler.run(|| clock.now(), &mut [&mut temperature, &mut uptime], DEVICE);
+        keeper.keep(DEVICE);
         let sent = send(DEVICE, &clock, &mut line);
         log.note(DEVICE);
         timer::wake_in(pause_us(DEVICE, &sampler, clock.now(), sent));
