@@ -17,6 +17,7 @@ mod firmware;
 mod lint;
 mod report;
 mod setup;
+mod sim;
 mod test;
 mod tidy;
 mod workspace;
@@ -40,6 +41,7 @@ Examples:
   cargo xtask test                 everything that CI runs: set-up, lints, all tests
   cargo xtask lint                 tidy, fmt, clippy, documentation only
   cargo xtask tidy --list          the rules that tidy holds, one a line
+  cargo xtask sim --seed 77        the world of one seed, as a failed test names it
   cargo xtask firmware size        flash and RAM of each board against its budget
   cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386";
 
@@ -56,6 +58,17 @@ enum Verb {
         /// Print each rule with what it holds, and check nothing.
         #[arg(long)]
         list: bool,
+    },
+    /// Runs worlds by their seeds: the whole system with faults, in one process.
+    ///
+    /// A world test that fails prints the seed; this replays it, byte for byte.
+    Sim {
+        /// The first seed.
+        #[arg(long)]
+        seed: u64,
+        /// How many seeds from there on.
+        #[arg(long, default_value_t = 1)]
+        count: u64,
     },
     /// Builds, sizes and runs the boards under firmware/boards.
     #[command(subcommand)]
@@ -86,6 +99,7 @@ fn run(verb: &Verb, ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
             Ok(())
         }
         Verb::Tidy { list: false } => tidy::run(ws, report),
+        Verb::Sim { seed, count } => sim::run(ws, report, *seed, *count),
         Verb::Firmware(verb) => firmware::run(verb, ws, report),
     }
 }
