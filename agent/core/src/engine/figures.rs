@@ -14,6 +14,8 @@ use crate::units::EventTime;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) squares: bool,
+    pub(super) low: bool,
+    pub(super) high: bool,
     pub(super) ranks: bool,
 }
 
@@ -30,6 +32,8 @@ impl Wants {
                         | Aggregate::StddevPop
                 )
             }),
+            low: any(|a| *a == Aggregate::Min),
+            high: any(|a| *a == Aggregate::Max),
             ranks: any(|a| matches!(a, Aggregate::Percentile(_))),
         }
     }

@@ -3,7 +3,7 @@
 //! out exactly, one by one.
 //!
 //! Memory: 16 bytes per reading younger than `W - size`, and as much again at
-//! most for each of smallest and largest.
+//! most for each of smallest and largest, where they are asked for.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -44,8 +44,8 @@ pub(super) struct Tail {
     cursor: i64,
     moments: Moments,
     /// Those that can still become the smallest (largest), by time.
-    lows: Peaks,
-    highs: Peaks,
+    lows: Option<Peaks>,
+    highs: Option<Peaks>,
     sketch: Option<Sketch>,
     scratch: Vec<f64>,
 }
@@ -58,8 +58,8 @@ impl Tail {
             tail: 0,
             cursor: i64::MIN,
             moments: Moments::new(wants.squares),
-            lows: Peaks::new(Ordering::Less),
-            highs: Peaks::new(Ordering::Greater),
+            lows: wants.low.then(|| Peaks::new(Ordering::Less)),
+            highs: wants.high.then(|| Peaks::new(Ordering::Greater)),
             sketch: wants.ranks.then(Sketch::default),
             scratch: Vec::new(),
         }
@@ -97,8 +97,9 @@ impl Tail {
         if x.is_nan() {
             return;
         }
-        self.lows.put(time, x);
-        self.highs.put(time, x);
+        for peaks in [&mut self.lows, &mut self.highs].into_iter().flatten() {
+            peaks.put(time, x);
+        }
         if let Some(sketch) = &mut self.sketch {
             sketch.add(x);
         }
@@ -122,8 +123,7 @@ impl Tail {
             self.take(x);
             self.head += 1;
         }
-        self.lows.forget(at, reach);
-        self.highs.forget(at, reach);
+        self.forget_peaks(at, reach);
         self.cursor = at;
     }
 
@@ -136,7 +136,8 @@ impl Tail {
         }
         self.move_to(at, reach);
         let inside = self.values.range(self.head..self.tail);
-        let exact = self.tail - self.head <= EXACT_RANKS_MAX;
+        let ranked = self.moments.count() - self.moments.nan_count();
+        let exact = ranked <= EXACT_RANKS_MAX as u64;
         if exact && self.sketch.is_some() {
             self.scratch.clear();
             self.scratch
@@ -146,8 +147,8 @@ impl Tail {
         let some = self.head < self.tail;
         View {
             moments: &self.moments,
-            low: self.lows.first(),
-            high: self.highs.first(),
+            low: self.lows.as_ref().and_then(Peaks::first),
+            high: self.highs.as_ref().and_then(Peaks::first),
             first: end(some.then_some(self.head)),
             last: end(self.tail.checked_sub(1).filter(|_| some)),
             rank: &mut |k| {
@@ -192,8 +193,13 @@ impl Tail {
                 self.tail -= 1;
             }
         }
-        self.lows.forget(watermark, reach);
-        self.highs.forget(watermark, reach);
+        self.forget_peaks(watermark, reach);
+    }
+
+    fn forget_peaks(&mut self, at: i64, reach: Reach) {
+        for peaks in [&mut self.lows, &mut self.highs].into_iter().flatten() {
+            peaks.forget(at, reach);
+        }
     }
 }
 
@@ -246,5 +252,101 @@ impl Peaks {
 
     fn first(&self) -> Option<f64> {
         self.queue.front().map(|(_, x)| *x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::engine::config::AGGREGATE_NAMES;
+    use crate::engine::row::Cell;
+
+    fn all() -> Vec<Aggregate> {
+        let named = AGGREGATE_NAMES.iter().map(|(_, a)| *a);
+        named
+            .chain([1, 50, 99].map(Aggregate::Percentile))
+            .collect()
+    }
+
+    /// Bits, so that NaN is equal to itself and -0.0 is not 0.0.
+    fn bits(cells: &Cells) -> Vec<(u8, u64)> {
+        let bits = |cell: &Cell| match cell {
+            Cell::Null => (0, 0),
+            Cell::Count(n) => (1, *n),
+            Cell::Number(x) => (2, if x.is_nan() { 0 } else { x.to_bits() }),
+        };
+        cells.as_slice().iter().map(bits).collect()
+    }
+
+    fn value() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => (-300_i32..300).prop_map(|n| f64::from(n) / 10.0),
+            1 => prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(f64::NEG_INFINITY)],
+            1 => prop_oneof![Just(-0.0), Just(0.0), Just(1e300), Just(5e-324)],
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_cursor_says_what_a_scan_says(
+            steps in prop::collection::vec((0_i64..60, value(), 0_u8..4), 1..80),
+            size in 1_i64..30,
+            closed: bool,
+        ) {
+            let bounds = if closed { Bounds::Closed } else { Bounds::HalfOpen };
+            let reach = Reach { size, bounds };
+            let aggregates = all();
+            let wants = Wants::of(&aggregates);
+            let mut tail = Tail::new(wants);
+            let mut watermark = i64::MIN;
+            for (time, x, what) in steps {
+                if what == 0 {
+                    watermark = watermark.max(time - 20);
+                    tail.prune(watermark, reach);
+                }
+                if reach.covers(time, watermark) {
+                    tail.insert(time, x, reach);
+                }
+                // Only windows that end at the watermark or later are asked for.
+                let at = time.max(watermark);
+                let scanned = tail.scan(at, reach, wants).cells(&aggregates);
+                prop_assert_eq!(bits(&tail.figures_at(at, reach, &aggregates)), bits(&scanned));
+            }
+        }
+    }
+
+    #[test]
+    fn percentiles_change_over_and_back_at_the_limit() {
+        let reach = Reach {
+            size: EXACT_RANKS_MAX as i64 + 1,
+            bounds: Bounds::HalfOpen,
+        };
+        let p99 = [Aggregate::Percentile(99)];
+        let mut tail = Tail::new(Wants::of(&p99));
+        let at = |tail: &mut Tail, at: i64| match tail.figures_at(at, reach, &p99).as_slice() {
+            [Cell::Number(x)] => *x,
+            other => panic!("{other:?}"),
+        };
+        for n in 0..=EXACT_RANKS_MAX as i64 {
+            tail.insert(n, 1000.0 + n as f64, reach);
+        }
+        let last = EXACT_RANKS_MAX as i64;
+        for (name, end, held) in [
+            ("limit", last - 1, EXACT_RANKS_MAX),
+            ("limit + 1", last, EXACT_RANKS_MAX + 1),
+            ("limit again", last + 1, EXACT_RANKS_MAX),
+        ] {
+            let oldest = if end > last { 1.0 } else { 0.0 };
+            let want = 1000.0 + oldest + (held as f64 * 0.99).ceil() - 1.0;
+            let got = at(&mut tail, end);
+            assert_eq!(
+                got == want,
+                held <= EXACT_RANKS_MAX,
+                "{name}: {got} for {want}"
+            );
+            assert!((got - want).abs() < want * 0.01, "{name}: {got} for {want}");
+        }
     }
 }
