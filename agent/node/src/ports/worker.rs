@@ -256,3 +256,30 @@ impl Worker {
         (reason, timeout(STOP_DRAIN, drain).await.unwrap_or(false))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_tried_in_turn_up_to_the_limit() {
+        let most = BAUDS_MAX as u32;
+        for (name, given, tries, want) in [
+            ("none given", 0, 1, 115_200),
+            ("one", 1, 5, 0),
+            ("first again after the last", 2, 2, 0),
+            ("limit-1", most - 1, most - 2, most - 2),
+            ("limit", most, most - 1, most - 1),
+            ("limit+1 is never tried", most + 1, most, 0),
+        ] {
+            let bauds = (0..given).map(Baud).collect();
+            let place = PortPlace::Serial {
+                path: "/dev/ttyUSB0".into(),
+                bauds,
+            };
+            assert_eq!(baud_of(&place, tries as usize), Some(Baud(want)), "{name}");
+        }
+        let address = String::from("127.0.0.1:1");
+        assert_eq!(baud_of(&PortPlace::Tcp { address }, 0), None);
+    }
+}
