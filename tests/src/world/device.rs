@@ -164,7 +164,7 @@ impl WorldDevice {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let accounts = self.device.accounts();
-        accounts.as_slice().iter().all(Account::is_settled)
+        accounts.iter().all(Account::is_settled)
     }
 }
 
