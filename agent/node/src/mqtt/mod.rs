@@ -18,3 +18,4 @@ pub mod subscriber;
 mod outbox;
 mod receipts;
 mod sends;
+mod task;
