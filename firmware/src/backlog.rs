@@ -235,6 +235,25 @@ impl<const N: usize> Backlog<N> {
         self.sent_end = self.sent_end.max(self.cursor);
     }
 
+    /// Sends readings from the cursor on, as long as the next item is one and `take`
+    /// takes it. Much cheaper than looking at each and advancing.
+    pub(crate) fn send_readings(&mut self, mut take: impl FnMut(&Reading) -> bool) {
+        if self.cursor < self.ring_start() {
+            return;
+        }
+        let mut sent = 0;
+        for slot in self.ring.from(self.cursor_index) {
+            match slot {
+                Slot::Reading(reading) if take(&reading) => sent += 1,
+                Slot::Reading(_) | Slot::Lost { .. } => break,
+            }
+        }
+        self.cursor_index += sent;
+        self.cursor += sent as u64;
+        self.after_front_gap &= sent == 0;
+        self.sent_end = self.sent_end.max(self.cursor);
+    }
+
     fn step(&mut self) {
         if let Some((span, before)) = self.front.at_mut(self.cursor - self.base) {
             // Said to be lost now, whatever was sent before.

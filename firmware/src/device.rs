@@ -385,12 +385,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             backlog, session, ..
         } = self;
         let mut builder = DataBuilder::new(line, session.boot(), backlog.cursor());
-        while let Some(Item::Reading(reading)) = backlog.at_cursor() {
-            if !builder.push(&reading) {
-                break;
-            }
-            backlog.advance();
-        }
+        backlog.send_readings(|reading| builder.push(reading));
         builder.finish().unwrap_or(0)
     }
 

@@ -131,6 +131,16 @@ impl<const N: usize> Ring<N> {
         self.elements.get(index).copied().map(Element::unpack)
     }
 
+    /// The elements from number `index` on, oldest first.
+    pub(crate) fn from(&self, index: usize) -> impl Iterator<Item = Slot> {
+        let (older, newer) = self.elements.as_slices();
+        let rest = newer
+            .get(index.saturating_sub(older.len())..)
+            .unwrap_or_default();
+        let first = older.get(index..).unwrap_or_default();
+        first.iter().chain(rest).copied().map(Element::unpack)
+    }
+
     /// Puts `slot` in the place of element `index`, which must exist.
     pub(crate) fn replace(&mut self, index: usize, slot: Slot) {
         if let Some(element) = self.elements.get_mut(index) {
@@ -187,7 +197,7 @@ mod tests {
             3 => Just(Step::Pop),
             1 => (0usize..70, any_slot()).prop_map(|(at, slot)| Step::Replace(at, slot)),
         ];
-        prop::collection::vec(step, 0..400)
+        prop::collection::vec(step, 0..150)
     }
 
     /// Beside a VecDeque, compared after every step.
@@ -216,6 +226,7 @@ mod tests {
             assert_eq!(ring.len(), model.len());
             for at in 0..=N {
                 assert_eq!(ring.get(at), model.get(at).copied());
+                assert!(ring.from(at).eq(model.iter().copied().skip(at)));
             }
         }
     }

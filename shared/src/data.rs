@@ -240,12 +240,20 @@ impl<'a> DataBuilder<'a> {
             }
             self.tick = reading.tick;
         }
-        let mut record = [0u8; RECORD_BYTES_MAX];
-        let bytes = write_record(&mut record, self.tick, reading);
-        let Some(slot) = room.get_mut(used..used + bytes) else {
-            return false;
+        let rest = &mut room[used..];
+        let bytes = match rest.first_chunk_mut() {
+            Some(record) => write_record(record, self.tick, reading),
+            // Near the end it may fit or not: that shows when it is written.
+            None => {
+                let mut record = [0u8; RECORD_BYTES_MAX];
+                let bytes = write_record(&mut record, self.tick, reading);
+                let Some(slot) = rest.get_mut(..bytes) else {
+                    return false;
+                };
+                slot.copy_from_slice(&record[..bytes]);
+                bytes
+            }
         };
-        slot.copy_from_slice(&record[..bytes]);
         self.used = used + bytes;
         self.tick = reading.tick;
         self.count += 1;

@@ -7,8 +7,24 @@ pub const U64_BYTES_MAX: usize = 10;
 
 /// Writes `value` to the front of `out`; `None` when it does not fit.
 pub fn write_u64(out: &mut [u8], mut value: u64) -> Option<usize> {
+    // Nearly all numbers on the link are short, and 32-bit chips shift a u64 dearly.
+    if let Ok(short) = u32::try_from(value) {
+        return write_u32(out, short);
+    }
     for (at, byte) in out.iter_mut().enumerate() {
         // The mask keeps seven bits: the cast loses nothing.
+        *byte = (value & 0x7F) as u8;
+        value >>= 7;
+        if value == 0 {
+            return Some(at + 1);
+        }
+        *byte |= 0x80;
+    }
+    None
+}
+
+fn write_u32(out: &mut [u8], mut value: u32) -> Option<usize> {
+    for (at, byte) in out.iter_mut().enumerate() {
         *byte = (value & 0x7F) as u8;
         value >>= 7;
         if value == 0 {

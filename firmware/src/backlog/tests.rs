@@ -24,6 +24,8 @@ enum Step {
     Lost(GapReason, u32),
     /// Sends so many items.
     Send(u8),
+    /// Sends up to so many readings as one frame.
+    Frame(u8),
     Rewind,
     /// Acks so many parts of 255 of what was sent.
     Ack(u8),
@@ -36,6 +38,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => (prop::sample::select(vec![GapReason::IsrFull, GapReason::SensorOff]), 1u32..9)
             .prop_map(|(reason, count)| Step::Lost(reason, count)),
         6 => (1u8..30).prop_map(Step::Send),
+        4 => (1u8..30).prop_map(Step::Frame),
         1 => Just(Step::Rewind),
         3 => any::<u8>().prop_map(Step::Ack),
         1 => (1u8..40).prop_map(Step::Forget),
@@ -75,6 +78,7 @@ impl<const N: usize> Pair<N> {
                 self.overwrite();
             }
             Step::Send(count) => (0..*count).for_each(|_| self.send()),
+            Step::Frame(most) => self.frame(*most),
             Step::Rewind => self.backlog.rewind(),
             Step::Ack(part) => {
                 let (base, sent) = (self.backlog.base().0, self.backlog.sent_end().0);
@@ -114,6 +118,26 @@ impl<const N: usize> Pair<N> {
             .take(gone)
             .for_each(|fate| *fate = Fate::Lost(GapReason::RingFull));
         assert!(self.backlog.waiting() <= N as u64);
+    }
+
+    /// As many readings as the model has in a row, each the one it should be.
+    fn frame(&mut self, most: u8) {
+        let at = self.backlog.cursor().0 as usize;
+        let waiting = self.fates[at..]
+            .iter()
+            .take_while(|fate| **fate == Fate::Waiting);
+        let want = waiting.count().min(usize::from(most));
+        let mut taken = 0;
+        self.backlog.send_readings(|got| {
+            let fits = taken < most;
+            if fits {
+                assert_eq!(*got, reading((at + usize::from(taken)) as u64));
+                taken += 1;
+            }
+            fits
+        });
+        assert_eq!(usize::from(taken), want);
+        assert_eq!(self.backlog.cursor().0 as usize, at + want);
     }
 
     /// The item at the cursor is what the model says of its ordinals.
@@ -185,7 +209,7 @@ fn run<const N: usize>(steps: &[Step]) {
 
 proptest! {
     #[test]
-    fn as_the_model(steps in prop::collection::vec(any_step(), 0..120)) {
+    fn as_the_model(steps in prop::collection::vec(any_step(), 0..80)) {
         run::<1>(&steps);
         run::<3>(&steps);
         run::<5>(&steps);
