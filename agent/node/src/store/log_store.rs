@@ -2,8 +2,9 @@
 //! identity of the log.
 //!
 //! Always holds: the log id was drawn once, and every opening has a new epoch
-//! with its own nonce, durable before the first append. One process at a time
-//! (`lock`). Knows nothing of what is in a block. Bound: one generation is open.
+//! with its own nonce, durable before the first append, also when the database
+//! has lost what it knew (`identity`). One process at a time (`lock`). Knows
+//! nothing of what is in a block. Bound: one generation is open.
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use forebay_core::log::key::{BlockKey, TopicPartition};
 use forebay_core::store::{Store, StoreError, StoreInfo, StoredBlock, WriteBatch};
 use forebay_core::units::{Epoch, LogId, Offset};
 
+use super::identity::Identity;
 use super::sled_db::{SledDb, Write};
 use super::{DirLock, OpenError};
 
@@ -30,8 +32,33 @@ const EPOCH_VALUE_BYTES: usize = 1 + 4 + 8;
 #[derive(Debug)]
 pub struct LogStore {
     db: SledDb,
+    log_dir: PathBuf,
     info: StoreInfo,
+    losses: Vec<Loss>,
     _lock: DirLock,
+}
+
+/// Blocks that were durable and are gone: the database was damaged, or taken back
+/// to an older state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    pub at: TopicPartition,
+    /// Base of the last block that there was.
+    pub had: Offset,
+    /// Base of the last block that there is.
+    pub has: Option<Offset>,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let TopicPartition { topic, partition } = self.at;
+        let (topic, partition, had) = (topic.0, partition.0, self.had.0);
+        write!(f, "topic {topic}, partition {partition}: the log reached ")?;
+        match self.has {
+            Some(has) => write!(f, "offset {had} and now ends in the block at {}", has.0),
+            None => write!(f, "offset {had} and now is empty"),
+        }
+    }
 }
 
 impl LogStore {
@@ -41,19 +68,56 @@ impl LogStore {
     /// When another process holds it, the system refuses, or it is damaged.
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
         let lock = DirLock::take(data_dir)?;
-        let dir = newest_generation(&data_dir.join("log"))?;
+        let log_dir = data_dir.join("log");
+        let dir = newest_generation(&log_dir)?;
+        let known = Identity::read(&log_dir)?;
         let mut db = SledDb::open(&dir, &TREES)?;
-        let info = begin_epoch(&mut db).map_err(|said| OpenError::Damaged { dir, said })?;
+        let damaged = |said| OpenError::Damaged { dir, said };
+        let tails = read_tails(&db).map_err(|error| damaged.clone()(error.to_string()))?;
+        let info = next_epoch(&db, known.as_ref(), !tails.is_empty()).map_err(damaged.clone())?;
+        let losses = known.map_or(Vec::new(), |known| losses(&known.tails, &tails));
+        // First beside the database: whatever that loses, this epoch is used up.
+        Identity {
+            log_id: info.log_id,
+            epoch: info.epoch,
+            tails,
+        }
+        .write(&log_dir)?;
+        write_epoch(&mut db, info).map_err(|error| damaged(error.to_string()))?;
         Ok(Self {
             db,
+            log_dir,
             info,
+            losses,
             _lock: lock,
         })
+    }
+
+    /// What was found missing at this opening.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
     }
 
     #[must_use]
     pub fn info(&self) -> StoreInfo {
         self.info
+    }
+}
+
+impl Drop for LogStore {
+    /// A clean close says how far the log reached. When it cannot, the next opening
+    /// knows less, and nothing is lost.
+    fn drop(&mut self) {
+        let tails = self.db.sync().and_then(|()| read_tails(&self.db));
+        if let Ok(tails) = tails {
+            let identity = Identity {
+                log_id: self.info.log_id,
+                epoch: self.info.epoch,
+                tails,
+            };
+            let _ = identity.write(&self.log_dir);
+        }
     }
 }
 
@@ -92,45 +156,89 @@ fn generation_number(name: &str) -> Option<u32> {
     (generation_name(number) == name).then_some(number)
 }
 
-/// Reads or draws the log id, counts the epoch up and makes both durable.
-fn begin_epoch(db: &mut SledDb) -> Result<StoreInfo, String> {
-    let said = |error: StoreError| error.to_string();
-    let log_id = match db.get(META, LOG_ID_KEY).map_err(said)? {
-        Some(value) => decode_log_id(&value)?,
-        None if has_blocks(db).map_err(said)? => {
-            return Err("it holds blocks but no log id".to_owned());
+/// Reads or draws the log id, and counts the epoch up: past the highest that the
+/// database or the file beside it knows.
+fn next_epoch(
+    db: &SledDb,
+    known: Option<&Identity>,
+    has_blocks: bool,
+) -> Result<StoreInfo, String> {
+    let get = |key| db.get(META, key).map_err(|error| error.to_string());
+    let stored = get(LOG_ID_KEY)?;
+    let stored = stored.map(|value| decode_log_id(&value)).transpose()?;
+    let log_id = match (stored, known.map(|known| known.log_id)) {
+        (Some(stored), Some(known)) if stored != known => {
+            return Err(format!(
+                "it is of log {stored}, and the file beside it of {known}"
+            ));
         }
-        None => LogId(random()?),
+        (Some(log_id), _) | (None, Some(log_id)) => log_id,
+        (None, None) if has_blocks => return Err("it holds blocks but no log id".to_owned()),
+        (None, None) => LogId(random()?),
     };
-    let last = match db.get(META, EPOCH_KEY).map_err(said)? {
-        Some(value) => decode_epoch(&value)?,
-        None => 0,
-    };
-    let epoch = last
+    let stored = get(EPOCH_KEY)?
+        .map(|value| decode_epoch(&value))
+        .transpose()?;
+    let epoch = stored.max(known.map(|known| known.epoch.0)).unwrap_or(0);
+    let epoch = epoch
         .checked_add(1)
         .ok_or("it was opened 2^32 times: its epochs are used up")?;
-    let nonce = u64::from_be_bytes(random()?);
-    let id_value = encode_log_id(log_id);
-    let epoch_value = encode_epoch(epoch, nonce);
+    Ok(StoreInfo {
+        log_id,
+        epoch: Epoch(epoch),
+        nonce: u64::from_be_bytes(random()?),
+    })
+}
+
+fn write_epoch(db: &mut SledDb, info: StoreInfo) -> Result<(), StoreError> {
     let put = |key, value| Write {
         tree: META,
         key,
         value: Some(value),
         must_be_new: false,
     };
-    db.write(&[put(LOG_ID_KEY, &id_value), put(EPOCH_KEY, &epoch_value)])
-        .and_then(|()| db.sync())
-        .map_err(said)?;
-    Ok(StoreInfo {
-        log_id,
-        epoch: Epoch(epoch),
-        nonce,
-    })
+    let epoch = encode_epoch(info.epoch.0, info.nonce);
+    db.write(&[
+        put(LOG_ID_KEY, &encode_log_id(info.log_id)),
+        put(EPOCH_KEY, &epoch),
+    ])?;
+    db.sync()
 }
 
-fn has_blocks(db: &SledDb) -> Result<bool, StoreError> {
-    let last = db.last(BLOCKS, Bound::Unbounded, Bound::Unbounded)?;
-    Ok(last.is_some())
+/// Where the log reached further than it does now.
+fn losses(had: &[BlockKey], has: &[BlockKey]) -> Vec<Loss> {
+    let lost = had.iter().filter_map(|had| {
+        let has = has.iter().find(|has| has.at == had.at);
+        let shorter = has.is_none_or(|has| has < had);
+        shorter.then_some(Loss {
+            at: had.at,
+            had: had.base,
+            has: has.map(|has| has.base),
+        })
+    });
+    lost.collect()
+}
+
+/// Key of the last block of each partition that has any, in key order.
+fn read_tails(db: &SledDb) -> Result<Vec<BlockKey>, StoreError> {
+    let mut out = Vec::new();
+    let mut before: Option<Vec<u8>> = None;
+    loop {
+        let to = before.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let Some((key, bytes)) = db.last(BLOCKS, Bound::Unbounded, to)? else {
+            break;
+        };
+        let key = stored(&key, &bytes)?.key;
+        let first = BlockKey {
+            at: key.at,
+            base: Offset(0),
+            chunk: 0,
+        };
+        before = Some(first.to_bytes().to_vec());
+        out.push(key);
+    }
+    out.reverse();
+    Ok(out)
 }
 
 fn random<const N: usize>() -> Result<[u8; N], String> {
@@ -238,24 +346,12 @@ impl Store for LogStore {
     }
 
     fn tails(&self) -> Result<Vec<StoredBlock>, StoreError> {
-        let mut out = Vec::new();
-        let mut before: Option<Vec<u8>> = None;
-        loop {
-            let to = before.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let Some((key, bytes)) = self.db.last(BLOCKS, Bound::Unbounded, to)? else {
-                break;
-            };
-            let block = stored(&key, &bytes)?;
-            let first = BlockKey {
-                at: block.key.at,
-                base: Offset(0),
-                chunk: 0,
-            };
-            before = Some(first.to_bytes().to_vec());
-            out.push(block);
-        }
-        out.reverse();
-        Ok(out)
+        let block = |key: BlockKey| {
+            let bytes = self.db.get(BLOCKS, &key.to_bytes())?;
+            Ok(bytes.map(|bytes| StoredBlock { key, bytes }))
+        };
+        let blocks = read_tails(&self.db)?.into_iter().map(block);
+        blocks.filter_map(Result::transpose).collect()
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -275,6 +371,7 @@ impl Store for LogStore {
 #[cfg(test)]
 mod tests {
     use forebay_core::store::META_RESERVED_PREFIX;
+    use forebay_core::units::{PartitionId, TopicId};
 
     use super::*;
 
@@ -289,6 +386,47 @@ mod tests {
             ("quarantine-g-00000001", None),
         ] {
             assert_eq!(generation_number(name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_shorter_log_is_a_loss() {
+        let key = |partition, base, chunk| BlockKey {
+            at: TopicPartition {
+                topic: TopicId(1),
+                partition: PartitionId(partition),
+            },
+            base: Offset(base),
+            chunk,
+        };
+        let lost = |had: &[BlockKey], has: &[BlockKey]| {
+            let losses = losses(had, has).into_iter();
+            let short = losses.map(|loss| (loss.at.partition.0, loss.has.map(|base| base.0)));
+            short.collect::<Vec<_>>()
+        };
+        for (name, had, has, want) in [
+            ("equal", vec![key(0, 5, 0)], vec![key(0, 5, 0)], vec![]),
+            (
+                "grown",
+                vec![key(0, 5, 0)],
+                vec![key(0, 6, 0), key(1, 0, 0)],
+                vec![],
+            ),
+            (
+                "shorter",
+                vec![key(0, 5, 0), key(1, 7, 0)],
+                vec![key(0, 5, 0), key(1, 6, 0)],
+                vec![(1, Some(6))],
+            ),
+            (
+                "a part",
+                vec![key(0, 5, 2)],
+                vec![key(0, 5, 1)],
+                vec![(0, Some(5))],
+            ),
+            ("empty", vec![key(0, 5, 0)], vec![], vec![(0, None)]),
+        ] {
+            assert_eq!(lost(&had, &has), want, "{name}");
         }
     }
 

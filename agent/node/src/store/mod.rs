@@ -2,15 +2,17 @@
 //! out, and the one thread that writes.
 //!
 //! Layout of a data directory (byte tables in `agent/node/docs/store.md`):
-//! `lock`, `log/g-<number>/` with one sled database per generation.
+//! `lock`, `log/identity`, `log/g-<number>/` with one sled database per generation.
 
+mod identity;
 mod lock;
-mod log_store;
 mod sled_db;
+
+mod log_store;
 mod thread;
 
 pub use lock::DirLock;
-pub use log_store::LogStore;
+pub use log_store::{LogStore, Loss};
 pub use sled_db::{Entry, SledDb, VALUE_BYTES_MAX, Write};
 pub use thread::{Answer, Refused, Request, StorageThread, SyncPolicy};
 
