@@ -57,6 +57,9 @@ impl Agent {
         let name = GatewayName::new(gateway).map_err(|error| error.to_string())?;
         let data_dir = &config.agent.data_dir;
         let store = LogStore::open(data_dir).map_err(|error| error.to_string())?;
+        for loss in store.losses() {
+            say(&format!("records are lost in {}: {loss}", data_dir.display()));
+        }
         let opened = read_opened(&store).map_err(|error| error.to_string())?;
         let clock = MonoClock::start();
         let core = Gateway::new(
