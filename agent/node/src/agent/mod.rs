@@ -58,7 +58,10 @@ impl Agent {
         let data_dir = &config.agent.data_dir;
         let store = LogStore::open(data_dir).map_err(|error| error.to_string())?;
         for loss in store.losses() {
-            say(&format!("records are lost in {}: {loss}", data_dir.display()));
+            say(&format!(
+                "records are lost in {}: {loss}",
+                data_dir.display()
+            ));
         }
         let opened = read_opened(&store).map_err(|error| error.to_string())?;
         let clock = MonoClock::start();
