@@ -143,3 +143,114 @@ fn mean(values: &[f64]) -> f64 {
         .sum();
     sum as f64 / (values.len() as f64 * 10_000.0)
 }
+
+/// The judge itself: it must see each fault that it is there for.
+mod tests {
+    use std::panic::catch_unwind;
+
+    use forebay_wire::ids::{BootId, DeviceUid};
+    use serde_json::json;
+
+    use super::*;
+
+    const UID: DeviceUid = DeviceUid([0xab; 8]);
+
+    fn produced(readings: &[u64], gaps: &[u64]) -> Heard {
+        let boot = Boot {
+            readings: readings.iter().copied().collect(),
+            gaps: gaps.iter().copied().collect(),
+        };
+        let mut heard = Heard::default();
+        heard.boots.insert((UID, BootId(1)), boot);
+        heard
+    }
+
+    fn row(stream: &str, record: Value) -> Value {
+        json!({ "stream": stream, "record": record })
+    }
+
+    fn reading(boot: u64, ordinal: u64) -> Value {
+        row(
+            "readings",
+            json!({ "device": hex(&UID.0), "boot": boot, "ordinal": ordinal }),
+        )
+    }
+
+    fn gap(first: u64, count: u64) -> Value {
+        let record = json!({
+            "device": hex(&UID.0), "boot": 1, "first_ordinal": first, "count": count,
+        });
+        row("readings", record)
+    }
+
+    #[test]
+    fn each_fault_of_delivery_is_seen() {
+        let all = || produced(&[0, 1, 3], &[2]);
+        let good = || vec![reading(1, 0), reading(1, 1), gap(2, 1), reading(1, 3)];
+        let with = |row: Value| [good(), vec![row]].concat();
+        let without = |at: usize| {
+            let mut rows = good();
+            rows.remove(at);
+            rows
+        };
+        for (name, heard, rows, right) in [
+            ("all of it", all(), good(), true),
+            ("a reading is missing", all(), without(3), false),
+            ("a gap is missing", all(), without(2), false),
+            ("applied twice", all(), with(reading(1, 1)), false),
+            ("declared twice", all(), with(gap(2, 1)), false),
+            ("declared and applied", all(), with(gap(1, 1)), false),
+            ("never produced", all(), with(reading(1, 4)), false),
+            ("of another boot", all(), with(reading(2, 0)), false),
+            (
+                "a hole on the line",
+                produced(&[0, 1, 3], &[]),
+                without(2),
+                false,
+            ),
+            ("nothing at all", all(), Vec::new(), false),
+        ] {
+            let found = catch_unwind(|| each_once(&heard, &rows)).is_ok();
+            assert_eq!(found, right, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_wrong_figure_of_a_window_is_seen() {
+        let at = |second: u64| format!("2026-01-01T00:00:0{second}Z");
+        let value = |second: u64, value: f64| {
+            row(
+                "readings",
+                json!({ "channel": "c", "time": at(second), "value": value }),
+            )
+        };
+        let window = |stream: &str, key: &str, wrong: f64| {
+            let mut record = json!({
+                "channel": "c", "start": at(0), "count": 2, "mean": 1.5, "min": 1.0, "max": 2.0,
+            });
+            if !key.is_empty() {
+                record[key] = json!(wrong);
+            }
+            row(stream, record)
+        };
+        let readings = [value(0, 1.0), value(4, 2.0), value(9, 9.0)];
+        let minute = row(
+            "minute",
+            json!({ "channel": "c", "start": at(0), "count": 3, "mean": 4.0, "min": 1.0, "max": 9.0 }),
+        );
+        for (key, wrong, right) in [
+            ("", 0.0, true),
+            ("count", 3.0, false),
+            ("mean", 1.500_000_1, false),
+            ("min", 0.5, false),
+            ("max", 9.0, false),
+        ] {
+            let mut rows = readings.to_vec();
+            rows.extend([window("five_seconds", key, wrong), minute.clone()]);
+            let found = catch_unwind(|| windows_are_right(&rows)).is_ok();
+            assert_eq!(found, right, "{key}");
+        }
+        let no_minute = [&readings[..], &[window("five_seconds", "", 0.0)]].concat();
+        assert!(catch_unwind(|| windows_are_right(&no_minute)).is_err());
+    }
+}
