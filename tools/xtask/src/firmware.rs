@@ -1,7 +1,8 @@
 //! Builds the boards, holds their images to their budgets, and starts the one
 //! that QEMU can run. Knows no board's inside.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use clap::Subcommand as Subcommands;
 
@@ -135,7 +136,7 @@ fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result
     let qemu =
         setup::find("qemu-system-arm").ok_or("no qemu-system-arm: run `cargo xtask setup`")?;
     let board = qemu_board(boards)?;
-    let mut command = std::process::Command::new(qemu);
+    let mut command = Command::new(qemu);
     command.args(["-machine", QEMU_MACHINE, "-nographic", "-monitor", "none"]);
     command.args(["-device", "tmp105,id=temp,bus=i2c,address=0x48"]);
     let semihosting = format!("enable=on,target=native,arg=board,arg=uid={QEMU_UID}");
@@ -150,9 +151,46 @@ fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result
             &format!("tcp:127.0.0.1:{qmp},server=on,wait=off,nodelay=on"),
         ]);
     }
-    command.arg("-kernel").arg(image_path(ws, board)?);
+    let image = image_path(ws, board)?;
+    command.arg("-kernel").arg(&image);
     println!("    UART on tcp:127.0.0.1:{port}; Ctrl-C ends the board");
-    run_command(command)
+    let log = LogPrinter::start(&image)?;
+    command.stdout(log.input);
+    let ended = run_command(command);
+    drop(log.child);
+    ended
+}
+
+/// What becomes of the board's log, which defmt encodes.
+struct LogPrinter {
+    input: Stdio,
+    /// Ends by itself when QEMU closes its output.
+    child: Option<Child>,
+}
+
+impl LogPrinter {
+    /// `defmt-print` makes text of the log, where it is installed; else nobody
+    /// sees it, as its bytes are no text.
+    fn start(image: &Path) -> Result<Self, String> {
+        let Some(program) = setup::find("defmt-print") else {
+            println!("    the board's log is not shown: `cargo install defmt-print` decodes it");
+            return Ok(Self {
+                input: Stdio::null(),
+                child: None,
+            });
+        };
+        let mut child = Command::new(program)
+            .arg("-e")
+            .arg(image)
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("defmt-print did not start: {error}"))?;
+        let input = child.stdin.take().expect("its stdin was asked to be piped");
+        Ok(Self {
+            input: input.into(),
+            child: Some(child),
+        })
+    }
 }
 
 #[cfg(test)]
