@@ -159,7 +159,7 @@ impl Gateway {
             return;
         }
         match input {
-            Input::PortOpened(port) => self.on_port_opened(port),
+            Input::PortOpened(port) => self.on_port_opened(port, now.mono),
             Input::PortBytes(port, bytes) => self.on_port_bytes(port, bytes, now),
             Input::PortClosed(port) => drop(self.ports.remove(&port)),
             Input::Committed(token) => self.on_committed(token, now.mono),
@@ -246,8 +246,8 @@ impl Gateway {
         self.config.router.partitions()
     }
 
-    fn on_port_opened(&mut self, port: PortId) {
-        let session = self.is_recovered().then(Session::start);
+    fn on_port_opened(&mut self, port: PortId, now: Mono) {
+        let session = self.is_recovered().then(|| Session::start(now));
         self.ports.insert(port, session);
     }
 
@@ -388,11 +388,13 @@ impl Gateway {
     fn advance(&mut self, now: Now) {
         if self.is_recovered() {
             for session in self.ports.values_mut().filter(|port| port.is_none()) {
-                *session = Some(Session::start());
+                *session = Some(Session::start(now.mono));
             }
         }
         for (port, session) in &mut self.ports {
-            let lines = session.iter_mut().flat_map(Session::take_output);
+            let lines = session
+                .iter_mut()
+                .flat_map(|session| session.take_output(now.mono));
             let writes = lines.map(|line| Effect::PortWrite(*port, line));
             self.effects.extend(writes);
         }

@@ -12,7 +12,7 @@ use forebay_wire::deframer::{Counters as FrameCounters, Deframer};
 use forebay_wire::ids::{Ordinal, Tick};
 use forebay_wire::message::{ChannelInfo, Gap, Hello, Quality, Reading, SyncReply};
 
-use super::device::{Device, ack_line};
+use super::device::{Device, PROBE_FAST_US, ack_line};
 use crate::ledger::{Ledger, Run, Source};
 use crate::record::{GapRecord, ReadingRecord, Series};
 use crate::units::{Mono, Now};
@@ -20,6 +20,11 @@ use crate::units::{Mono, Now};
 /// Shortest time between two acks that say the same, us: each makes the device
 /// send its window again.
 const REPEAT_ACK_US: u64 = 20_000;
+
+/// After this long without a line, a delimiter goes before the next one, us. Longer
+/// than the pause between fast probes: a delimiter alone asks a device for its Hello.
+const IDLE_DELIMITER_US: u64 = 75_000;
+const _: () = assert!(IDLE_DELIMITER_US > PROBE_FAST_US);
 
 /// Earlier boots of one device that are being closed at the same time.
 const CLOSING_MAX: usize = 8;
@@ -48,10 +53,12 @@ pub struct SessionCounters {
 }
 
 /// A device port's session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Session {
     deframer: Deframer,
     peer: Peer,
+    /// When lines were last taken for the port.
+    wrote_at: Mono,
 }
 
 #[derive(Debug, Default)]
@@ -65,8 +72,12 @@ impl Session {
     /// A session on a port that has just opened. The lone delimiter ends whatever
     /// stood half-sent on the line.
     #[must_use]
-    pub fn start() -> Self {
-        let mut session = Self::default();
+    pub fn start(now: Mono) -> Self {
+        let mut session = Self {
+            deframer: Deframer::new(),
+            peer: Peer::default(),
+            wrote_at: now,
+        };
         session.peer.out.push(vec![0]);
         session
     }
@@ -79,7 +90,7 @@ impl Session {
         ledger: &mut Ledger,
         sink: &mut dyn LinkSink,
     ) {
-        let Self { deframer, peer } = self;
+        let Self { deframer, peer, .. } = self;
         deframer.receive_device(bytes, |message| {
             // The deframer counts what it rejected.
             if let Ok(message) = message {
@@ -117,9 +128,16 @@ impl Session {
         self.peer.device.as_ref().map(|device| device.next_probe)
     }
 
-    /// Lines to write to the port, in order.
-    pub fn take_output(&mut self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        self.peer.out.drain(..)
+    /// Lines to write to the port, in order. After silence a delimiter goes first: it
+    /// ends what noise has left on the line, which would spoil the frame.
+    pub fn take_output(&mut self, now: Mono) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let silent = now.0.saturating_sub(self.wrote_at.0) >= IDLE_DELIMITER_US;
+        let speaks = !self.peer.out.is_empty();
+        if speaks {
+            self.wrote_at = now;
+        }
+        let delimiter = (speaks && silent).then(|| vec![0]);
+        delimiter.into_iter().chain(self.peer.out.drain(..))
     }
 
     /// The device on this port, once it said Hello.

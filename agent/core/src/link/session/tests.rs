@@ -49,13 +49,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let mut session = Session::start();
-        assert_eq!(session.take_output().collect::<Vec<_>>(), [vec![0]]);
+        let mono = 1_000_000;
+        let mut session = Session::start(Mono(mono));
+        let lines: Vec<_> = session.take_output(Mono(mono)).collect();
+        assert_eq!(lines, [vec![0]]);
         Self {
             session,
             ledger: Ledger::default(),
             taken: Taken::default(),
-            mono: 1_000_000,
+            mono,
             boot: BootId(0x0102),
         }
     }
@@ -94,7 +96,8 @@ impl Bench {
     fn heard(&mut self) -> Vec<GatewayMessage> {
         let mut deframer = Deframer::new();
         let mut out = Vec::new();
-        for line in self.session.take_output().collect::<Vec<_>>() {
+        let now = Mono(self.mono);
+        for line in self.session.take_output(now).collect::<Vec<_>>() {
             deframer.receive_gateway(&line, |message| out.push(message.expect("a message")));
         }
         out
@@ -319,8 +322,8 @@ fn a_new_session_resumes_where_the_disk_is() {
     let mut bench = Bench::ready();
     bench.data(0, 5);
     bench.durable(3);
-    bench.session = Session::start();
-    let _ = bench.session.take_output().count();
+    bench.session = Session::start(Mono(bench.mono));
+    let _ = bench.heard();
     assert_eq!(bench.open().next, Ordinal(3));
     bench.channel(0, "temperature", 1);
     bench.data(3, 4);
@@ -390,4 +393,25 @@ fn an_earlier_boot_is_closed_by_its_last_gap() {
     // A boot that no gateway heard of.
     bench.gap_of(BootId(0x0101), 0, 4);
     assert_eq!(bench.taken.gaps, [(5, 7), (0, 4)]);
+}
+
+#[test]
+fn a_delimiter_goes_before_the_first_line_after_silence() {
+    let mut bench = Bench::ready();
+    let _ = bench.heard();
+    let start = bench.mono;
+    for (silence, with_delimiter) in [
+        (IDLE_DELIMITER_US - 1, false),
+        (IDLE_DELIMITER_US, true),
+        (IDLE_DELIMITER_US + 1, true),
+    ] {
+        bench.session.wrote_at = Mono(start);
+        bench.session.peer.out.push(vec![1, 0]);
+        let lines = bench.session.take_output(Mono(start + silence));
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines.first() == Some(&vec![0]), with_delimiter, "{silence}");
+        assert_eq!(lines.last(), Some(&vec![1, 0]));
+    }
+    let silent = bench.session.take_output(Mono(u64::MAX)).count();
+    assert_eq!(silent, 0, "nothing to say, nothing to end");
 }
