@@ -268,6 +268,36 @@ async fn a_refused_connection_says_why_and_is_tried_again() {
     publisher.connected().await;
 }
 
+/// A broker that answers pings and never the birth holds nobody for ever.
+#[tokio::test]
+async fn a_connection_that_is_never_ready_is_given_up() {
+    let (script, port) = Script::new().await;
+    let mut publisher = Publisher::start(port, 10, &["t"]);
+    let mut link = script.accept().await;
+    link.say(&CONNACK).await;
+    let chatter = tokio::spawn(async move {
+        let ticks = tokio::time::interval(std::time::Duration::from_millis(100));
+        tokio::pin!(ticks);
+        loop {
+            ticks.tick().await;
+            // A message, so that the connection is anything but silent.
+            if link
+                .stream
+                .write_all(&[0x30, 5, 0, 1, b't', 0, b'x'])
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    let reason = disconnected(&mut publisher).await;
+    assert!(reason.contains("does not answer"), "{reason}");
+    chatter.await.unwrap();
+    let _link = script.ready().await;
+    publisher.connected().await;
+}
+
 /// Whatever a broker sends, the client says that the connection ended and goes on.
 #[tokio::test]
 async fn nonsense_from_a_broker_ends_one_connection() {

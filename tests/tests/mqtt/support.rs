@@ -44,7 +44,10 @@ impl Publisher {
     pub(super) fn start_as(port: u16, client_id: &str, window: u16, filters: &[&str]) -> Self {
         let (events_tx, events) = mpsc::channel(16);
         let config = PublisherConfig {
-            mqtt: mqtt(port, client_id),
+            mqtt: MqttConfig {
+                connect_timeout: Duration::from_secs(1),
+                ..mqtt(port, client_id)
+            },
             status: Some(status(client_id)),
             filters: filters.iter().map(|&f| f.to_owned()).collect(),
             window,

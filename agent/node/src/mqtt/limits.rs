@@ -37,6 +37,8 @@ const _: () = assert!(PACKET_BYTES_MAX < 268_435_455, "MQTT's own limit");
 
 /// Connections that the embedded broker holds at once.
 pub const BROKER_CONNECTIONS_MAX: usize = 64;
+/// Pause of the embedded broker when the system has no connection to give.
+pub const BROKER_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Sessions that the embedded broker remembers.
 pub const BROKER_SESSIONS_MAX: usize = 64;
 /// Filters of one session of the embedded broker.

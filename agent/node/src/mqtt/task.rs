@@ -28,6 +28,8 @@ pub(super) enum Ended {
 /// What a session says of itself to the loop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Health {
+    /// The broker has answered all that opens a connection.
+    pub(super) ready: bool,
     /// The task is to end once its farewell is out.
     pub(super) stopping: bool,
     /// The connection was of use: the next wait starts from the beginning.
@@ -37,6 +39,7 @@ pub(super) struct Health {
 impl Health {
     pub(super) fn new() -> Self {
         Self {
+            ready: false,
             stopping: false,
             did_work: false,
         }
@@ -137,13 +140,16 @@ impl<R: Role> Task<R> {
                 Ok(event) => event,
                 Err(ended) => return ended,
             };
-            if matches!(event, Event::Incoming(_)) && !R::health(&session).stopping {
-                silent_at = Instant::now() + client::silence_max(&eventloop);
-            }
+            let is_incoming = matches!(event, Event::Incoming(_));
             if let Err(ended) = self.role.on_event(&mut session, event, &mut self.waiting) {
                 return ended;
             }
-            if R::health(&session).did_work {
+            let health = R::health(&session);
+            // A broker that pings and does not open the connection is silent too.
+            if is_incoming && health.ready && !health.stopping {
+                silent_at = Instant::now() + client::silence_max(&eventloop);
+            }
+            if health.did_work {
                 self.backoff.succeeded();
             }
         }

@@ -15,7 +15,7 @@ use tokio::select;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::limits::BROKER_CONNECTIONS_MAX;
+use super::limits::{BROKER_ACCEPT_PAUSE, BROKER_CONNECTIONS_MAX};
 use hub::Hub;
 
 mod connection;
@@ -106,7 +106,7 @@ async fn serve(listener: tokio::net::TcpListener, mut cut: watch::Receiver<u64>)
                 if let Ok((stream, _)) = accepted {
                     connections.spawn(connection::run(stream, shared.clone(), cut.clone()));
                 } else {
-                    tokio::task::yield_now().await;
+                    tokio::time::sleep(BROKER_ACCEPT_PAUSE).await;
                 }
             }
             _ = connections.join_next(), if !connections.is_empty() => {}

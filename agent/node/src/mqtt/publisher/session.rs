@@ -38,7 +38,6 @@ pub(super) struct Session {
     accepted: Option<Accepted>,
     subscribed: bool,
     born: bool,
-    ready: bool,
     pub(super) health: Health,
 }
 
@@ -59,7 +58,6 @@ impl Session {
             client,
             sends: Sends::new(),
             accepted: None,
-            ready: false,
             health: Health::new(),
         }
     }
@@ -86,7 +84,7 @@ impl Session {
     fn publish(&mut self, message: OutMessage, out: &mut VecDeque<LinkEvent>) -> Result<(), Ended> {
         let Some(accepted) = self
             .accepted
-            .filter(|_| self.ready && !self.health.stopping)
+            .filter(|_| self.health.ready && !self.health.stopping)
         else {
             return Ok(());
         };
@@ -145,7 +143,9 @@ impl Session {
         }
         self.health.stopping = true;
         match &self.config.status {
-            Some(status) if self.ready => self.send_status(status.offline.clone(), Sent::Farewell),
+            Some(status) if self.health.ready => {
+                self.send_status(status.offline.clone(), Sent::Farewell)
+            }
             Some(_) | None => Err(Ended::Stopped),
         }
     }
@@ -279,10 +279,10 @@ impl Session {
         let Some(accepted) = self.accepted else {
             return;
         };
-        if self.ready || !self.subscribed || !self.born {
+        if self.health.ready || !self.subscribed || !self.born {
             return;
         }
-        self.ready = true;
+        self.health.ready = true;
         out.push_back(LinkEvent::Connected {
             conn: self.conn,
             session_present: accepted.session_present,

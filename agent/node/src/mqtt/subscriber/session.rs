@@ -38,7 +38,6 @@ pub(super) struct Session {
     receipts: Receipts<Publish>,
     /// Messages that may be out unacked on this connection; set by the CONNACK.
     window: u64,
-    ready: bool,
     pub(super) health: Health,
 }
 
@@ -51,7 +50,6 @@ impl Session {
             sends: Sends::new(),
             receipts: Receipts::new(conn),
             window: 0,
-            ready: false,
             health: Health::new(),
         }
     }
@@ -96,7 +94,10 @@ impl Session {
     /// too: its queue carries the acks as well, and it stops reading the queue
     /// while the window is full.
     pub(super) fn publish_waiting(&mut self, outbox: &mut Outbox) -> Result<(), Ended> {
-        while self.ready && !self.health.stopping && self.sends.span() + 2 < self.window.max(3) {
+        while self.health.ready
+            && !self.health.stopping
+            && self.sends.span() + 2 < self.window.max(3)
+        {
             let Some((topic, message)) = outbox.pop() else {
                 return Ok(());
             };
@@ -137,7 +138,9 @@ impl Session {
         self.health.stopping = true;
         let config = Arc::clone(&self.config);
         match &config.status {
-            Some(status) if self.ready => self.send_status(status.offline.clone(), Sent::Farewell),
+            Some(status) if self.health.ready => {
+                self.send_status(status.offline.clone(), Sent::Farewell)
+            }
             Some(_) | None => self.disconnect(),
         }
     }
@@ -211,7 +214,7 @@ impl Session {
                 .unwrap_or(u16::MAX)
                 .min(SUBSCRIBER_PUBLISHES_MAX),
         );
-        self.ready = true;
+        self.health.ready = true;
         let session_present = connack.session_present;
         out.push_back(SubscriberEvent::Connected {
             conn: self.conn,
