@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use forebay_core::log::key::{BlockKey, TopicPartition};
 use forebay_core::store::{Store, StoredBlock, WriteBatch};
@@ -66,8 +66,9 @@ fn child_appends_until_it_is_killed() {
     let Some(dir) = std::env::var_os(DIR_VAR) else {
         return;
     };
+    println!("\nopening");
     let mut store = LogStore::open(Path::new(&dir)).unwrap();
-    println!("epoch {}", store.info().epoch.0);
+    println!("\nepoch {}", store.info().epoch.0);
     let first = recovered(&store);
     for n in first..u64::MAX {
         store.append(&batch(n)).unwrap();
@@ -78,10 +79,8 @@ fn child_appends_until_it_is_killed() {
     }
 }
 
-/// Runs a child until it has acked `acks` times, kills it, and returns the last
-/// count that it said was durable (0 for none).
-fn run_and_kill(dir: &Path, acks: u64) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+fn start_child(dir: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
             "kill::child_appends_until_it_is_killed",
@@ -90,7 +89,13 @@ fn run_and_kill(dir: &Path, acks: u64) -> u64 {
         .env(DIR_VAR, dir)
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Runs a child until it has acked `acks` times, kills it, and returns the last
+/// count that it said was durable (0 for none).
+fn run_and_kill(dir: &Path, acks: u64) -> u64 {
+    let mut child = start_child(dir);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut last = 0;
     let mut seen = 0;
@@ -110,6 +115,42 @@ fn run_and_kill(dir: &Path, acks: u64) -> u64 {
     child.wait().unwrap();
     assert!(seen >= acks, "the child ended by itself after {seen} acks");
     last
+}
+
+/// Runs a child and kills it somewhere in its opening, a little later each round.
+fn kill_while_opening(dir: &Path, round: u32) {
+    let mut child = start_child(dir);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in lines {
+        if line.unwrap() == "opening" {
+            // No clock is read and none is waited for: it is some way in.
+            for _ in 0..round * 20_000 {
+                std::hint::spin_loop();
+            }
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+}
+
+#[test]
+fn an_opening_that_is_killed_can_be_repeated() {
+    let existing = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for round in 0..30 {
+        // Here the log is being created.
+        let fresh = tempfile::tempdir().unwrap();
+        kill_while_opening(fresh.path(), round);
+        recovered(&LogStore::open(fresh.path()).unwrap());
+        kill_while_opening(existing.path(), round);
+        let mut store = LogStore::open(existing.path()).unwrap();
+        assert_eq!(store.losses(), []);
+        assert!(store.info().epoch.0 > last);
+        last = store.info().epoch.0;
+        let count = recovered(&store);
+        store.append(&batch(count)).unwrap();
+        store.sync().unwrap();
+    }
 }
 
 #[test]
