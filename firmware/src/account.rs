@@ -52,24 +52,6 @@ impl Accounts {
     /// little-endian, unused ones zero; then how many (u32) and a CRC-32.
     pub const BYTES: usize = ACCOUNTS_MAX * ACCOUNT_BYTES + 4 + 4;
 
-    /// The later of two records that were written in turn, where either may have been
-    /// spoiled by a reset in the middle of its write.
-    #[must_use]
-    pub fn later(a: Option<Self>, b: Option<Self>) -> Option<Self> {
-        let (a, b) = match (a, b) {
-            (Some(a), Some(b)) => (a, b),
-            (a, b) => return a.or(b),
-        };
-        let b_is_later = match (a.list.back(), b.list.back()) {
-            (Some(a), Some(b)) if a.boot == b.boot => (a.produced, a.acked) < (b.produced, b.acked),
-            // A reset counts the id up, and it may wrap.
-            (Some(a), Some(b)) => b.boot.0.wrapping_sub(a.boot.0) <= u32::MAX / 2,
-            (None, _) => true,
-            (Some(_), None) => false,
-        };
-        if b_is_later { Some(b) } else { Some(a) }
-    }
-
     /// The accounts; the last is that of the boot that wrote them.
     pub fn iter(&self) -> impl Iterator<Item = &Account> {
         self.list.iter()
@@ -204,34 +186,6 @@ mod tests {
             damaged[at] ^= 0x10;
             assert_eq!(Accounts::from_bytes(&damaged), None, "byte {at}");
         }
-    }
-
-    #[test]
-    fn the_later_of_two() {
-        let last = |boot, acked, produced| {
-            let mut accounts = accounts(2);
-            let (acked, produced) = (Ordinal(acked), Ordinal(produced));
-            accounts.push(Account {
-                boot: BootId(boot),
-                acked,
-                produced,
-            });
-            Some(accounts)
-        };
-        let old = last(7, 5, 10);
-        for (name, new) in [
-            ("more produced", last(7, 5, 11)),
-            ("more acked", last(7, 6, 10)),
-            ("the next boot", last(8, 0, 0)),
-        ] {
-            assert_eq!(Accounts::later(old.clone(), new.clone()), new, "{name}");
-            assert_eq!(Accounts::later(new.clone(), old.clone()), new, "{name}");
-            assert_eq!(Accounts::later(None, new.clone()), new, "{name}");
-            assert_eq!(Accounts::later(new.clone(), None), new, "{name}");
-        }
-        let (before, after) = (last(u32::MAX, 0, 1), last(0, 0, 0));
-        assert_eq!(Accounts::later(after.clone(), before), after, "ids wrap");
-        assert_eq!(Accounts::later(None, None), None);
     }
 
     #[test]

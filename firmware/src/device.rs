@@ -175,24 +175,17 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         self.session.remember(accounts);
     }
 
-    /// This boot's account.
-    #[must_use]
-    pub fn account(&self) -> Account {
-        let (acked, produced) = (self.backlog.base(), self.backlog.produced());
-        Account {
-            boot: self.session.boot(),
-            acked,
-            produced,
-        }
-    }
-
     /// What this boot and earlier ones owe, for memory that a reset does not clear.
-    /// Worth keeping anew, before the next line is sent, when [`Device::account`]
-    /// has changed.
+    /// Worth keeping anew, before the next line is sent, whenever it has changed.
     #[must_use]
     pub fn accounts(&self) -> Accounts {
         let mut accounts = self.session.earlier().clone();
-        accounts.push(self.account());
+        let (acked, produced) = (self.backlog.base(), self.backlog.produced());
+        accounts.push(Account {
+            boot: self.session.boot(),
+            acked,
+            produced,
+        });
         accounts
     }
 

@@ -7,6 +7,7 @@ extern crate std;
 
 pub mod bitbang;
 pub mod boot;
+pub mod keep;
 pub mod uid;
 
 #[cfg(test)]

@@ -6,13 +6,13 @@
 #![no_std]
 #![no_main]
 
-mod accounts;
 mod boot;
 mod clock;
 mod fault;
 mod host;
 mod i2c;
 mod identity;
+mod keep;
 mod reg;
 mod timer;
 mod uart;
@@ -42,6 +42,7 @@ fn main() -> ! {
     static mut DEVICE: Device = Device::unstarted();
     host::look();
     let (boot, cause) = boot::begin();
+    let mut kept = keep::begin();
     let clock = Clock::start();
     uart::start();
     let mut temperature = Lm75Sensor::new(
@@ -58,7 +59,7 @@ fn main() -> ! {
         // `expect` would bring all of `fmt` into flash.
         defmt::panic!("the table of channels is wrong");
     }
-    let mut keeper = accounts::Keeper::begin(DEVICE);
+    DEVICE.remember(kept.accounts());
     let mut sampler = Sampler::<CHANNELS>::new(&specs, clock.now());
     defmt::info!(
         "boot {=u32:08x}, reset cause {=u8}, uid {=[u8; 8]:02x}",
@@ -73,7 +74,7 @@ fn main() -> ! {
     loop {
         receive(DEVICE, &clock);
         sampler.run(|| clock.now(), &mut [&mut temperature, &mut uptime], DEVICE);
-        keeper.keep(DEVICE);
+        kept.note(DEVICE.accounts());
         let sent = send(DEVICE, &clock, &mut line);
         log.note(DEVICE);
         timer::wake_in(pause_us(DEVICE, &sampler, clock.now(), sent));
