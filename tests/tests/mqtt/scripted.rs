@@ -395,3 +395,44 @@ async fn what_cannot_be_ours_is_acked_and_passed_over() {
     let packet = link.read().await.unwrap();
     assert_eq!((packet.kind, packet.id()), (PUBACK, 1));
 }
+
+/// Mosquitto 2.0.11 does that under load: more unacked messages than were allowed.
+#[tokio::test]
+async fn more_messages_than_were_allowed_are_taken_and_acked_in_order() {
+    const COUNT: u16 = 2000;
+    let (script, port) = Script::new().await;
+    let mut subscriber = Subscriber::start(port, 4, &["t"]);
+    let link = script.ready().await;
+    subscriber.connected().await;
+    let (mut read, mut write) = link.stream.into_split();
+    let sending = tokio::spawn(async move {
+        for id in 1..=COUNT {
+            let [high, low] = id.to_be_bytes();
+            write
+                .write_all(&[0x32, 7, 0, 1, b't', high, low, 0, b'x'])
+                .await
+                .unwrap();
+        }
+        write
+    });
+    let mut tokens = Vec::new();
+    for _ in 0..COUNT {
+        tokens.push(subscriber.message().await.0);
+    }
+    let _write = sending.await.unwrap();
+    for token in tokens {
+        // Its queue is small, as what was allowed; it empties by itself.
+        while subscriber.handle.ack(token).is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut acks = vec![0; 4 * usize::from(COUNT)];
+    timeout(WAIT_MAX, read.read_exact(&mut acks))
+        .await
+        .unwrap()
+        .unwrap();
+    for (id, ack) in (1..=COUNT).zip(acks.chunks(4)) {
+        let [high, low] = id.to_be_bytes();
+        assert_eq!(ack, [0x40, 2, high, low]);
+    }
+}

@@ -155,20 +155,22 @@ impl Subscriber {
         }
     }
 
+    /// The next message; anything but messages is a surprise.
     pub(super) async fn message(&mut self) -> (AckToken, String, String) {
-        loop {
-            if let SubscriberEvent::Message {
+        match self.next().await {
+            SubscriberEvent::Message {
                 token,
                 topic,
                 payload,
-            } = self.next().await
-            {
-                return (
-                    token,
-                    topic,
-                    String::from_utf8(payload).expect("a test sends text"),
-                );
-            }
+            } => (
+                token,
+                topic,
+                String::from_utf8(payload).expect("a test sends text"),
+            ),
+            event @ (SubscriberEvent::Connected { .. }
+            | SubscriberEvent::Unfit { .. }
+            | SubscriberEvent::SubscriptionRefused { .. }
+            | SubscriberEvent::Disconnected { .. }) => panic!("{event:?}"),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The messages of one connection that are received and not yet acked.
 //!
 //! Always holds: acks come out in the order of receipt, each once. Bound: as
-//! many as the broker may send unacked (`receive_max`).
+//! many as there are packet numbers; a broker that keeps to `receive_max` sends no
+//! more than that.
 
 use std::collections::VecDeque;
 
@@ -65,10 +66,16 @@ impl<T> Receipts<T> {
     }
 
     /// The oldest message, once it is marked: its ack is due.
-    pub(super) fn next_ack(&mut self) -> Option<T> {
-        let receipt = self.unacked.pop_front_if(|receipt| receipt.acked)?;
-        self.first += 1;
-        Some(receipt.message)
+    pub(super) fn due(&self) -> Option<&T> {
+        let receipt = self.unacked.front().filter(|receipt| receipt.acked)?;
+        Some(&receipt.message)
+    }
+
+    /// The ack that was due is on its way.
+    pub(super) fn sent(&mut self) {
+        if self.unacked.pop_front_if(|receipt| receipt.acked).is_some() {
+            self.first += 1;
+        }
     }
 }
 
@@ -77,7 +84,12 @@ mod tests {
     use super::*;
 
     fn due(receipts: &mut Receipts<u16>) -> Vec<u16> {
-        std::iter::from_fn(|| receipts.next_ack()).collect()
+        let next = || {
+            let message = *receipts.due()?;
+            receipts.sent();
+            Some(message)
+        };
+        std::iter::from_fn(next).collect()
     }
 
     #[test]

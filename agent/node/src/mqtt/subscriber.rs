@@ -220,6 +220,7 @@ impl Role for Subscribing {
         out: &mut VecDeque<SubscriberEvent>,
     ) -> Result<(), Ended> {
         session.on_event(event, out)?;
+        session.send_acks();
         session.publish_waiting(&mut self.outbox)
     }
 

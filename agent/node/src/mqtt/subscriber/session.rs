@@ -36,6 +36,8 @@ pub(super) struct Session {
     client: AsyncClient,
     sends: Sends<Sent>,
     receipts: Receipts<Publish>,
+    /// Acks handed over and not yet written.
+    acks_queued: usize,
     /// Messages that may be out unacked on this connection; set by the CONNACK.
     window: u64,
     pub(super) health: Health,
@@ -49,6 +51,7 @@ impl Session {
             client,
             sends: Sends::new(),
             receipts: Receipts::new(conn),
+            acks_queued: 0,
             window: 0,
             health: Health::new(),
         }
@@ -67,7 +70,8 @@ impl Session {
             None | Some(Command::Stop) => self.begin_stop(),
             Some(Command::Ack(token)) => {
                 self.receipts.ack(token);
-                self.send_acks()
+                self.send_acks();
+                Ok(())
             }
             Some(Command::Publish {
                 topic,
@@ -80,14 +84,21 @@ impl Session {
         }
     }
 
-    fn send_acks(&mut self) -> Result<(), Ended> {
-        while let Some(publish) = self.receipts.next_ack() {
+    /// Hands over the acks that are due, no more than have their place in the client
+    /// library's queue: a broker may send more than it was allowed to. What is left
+    /// follows as the library writes them.
+    pub(super) fn send_acks(&mut self) {
+        while self.acks_queued < usize::from(self.config.receive_max) {
+            let Some(publish) = self.receipts.due() else {
+                return;
+            };
+            if self.client.try_ack(publish).is_err() {
+                return;
+            }
+            self.acks_queued += 1;
+            self.receipts.sent();
             self.health.did_work = true;
-            self.client
-                .try_ack(&publish)
-                .map_err(|_| self.ended("an ack was not taken"))?;
         }
-        Ok(())
     }
 
     /// Never fills the library's window, in which the subscription has a place
@@ -165,6 +176,10 @@ impl Session {
                 .sends
                 .on_written(pkid)
                 .map_err(|reason| self.ended(&reason)),
+            Event::Outgoing(Outgoing::PubAck(_)) => {
+                self.acks_queued = self.acks_queued.saturating_sub(1);
+                Ok(())
+            }
             Event::Outgoing(Outgoing::Disconnect) => Err(Ended::Stopped),
             Event::Outgoing(_) => Ok(()),
         }
@@ -264,7 +279,8 @@ impl Session {
                     payload_bytes,
                 });
                 self.receipts.ack(token);
-                self.send_acks()
+                self.send_acks();
+                Ok(())
             }
         }
     }
