@@ -26,17 +26,26 @@ pub struct Boot {
     pub readings: BTreeSet<u64>,
     /// Ordinals that the device declared as lost.
     pub gaps: BTreeSet<u64>,
+    /// How many ordinals it gave out, when a later boot had to say so.
+    pub end: Option<u64>,
 }
 
 /// What was said, by device and boot.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     pub boots: BTreeMap<(DeviceUid, BootId), Boot>,
-    /// Who speaks now: Data has the low byte of the boot only.
+    /// Its Hello: Data has the low byte of the boot only.
     speaker: Option<Hello>,
 }
 
 impl Heard {
+    /// Who speaks now.
+    #[must_use]
+    pub fn speaker(&self) -> Option<(DeviceUid, BootId)> {
+        let hello = self.speaker.as_ref()?;
+        Some((hello.uid, hello.boot))
+    }
+
     fn note(&mut self, said: Said) {
         if let Said::Hello(hello) = said {
             self.boots.entry((hello.uid, hello.boot)).or_default();
@@ -56,7 +65,11 @@ impl Heard {
             }
             Said::Gap(gap) => {
                 let boot = self.boots.entry((uid, gap.boot)).or_default();
-                boot.gaps.extend(gap.first.0..gap.first.0 + gap.count);
+                let end = gap.first.0 + gap.count;
+                boot.gaps.extend(gap.first.0..end);
+                if gap.boot != now {
+                    boot.end = Some(end);
+                }
             }
             Said::Hello(_) | Said::Channel(_) | Said::SyncReply(_) => {}
         }
@@ -284,5 +297,15 @@ mod tests {
         heard.note(data(5, 50));
         let boot = &heard.boots[&(UID, BOOT)];
         assert_eq!(boot.readings, BTreeSet::from([0, 1, 2]));
+        heard.note(Said::Gap(gap()));
+        assert_eq!(heard.boots[&(UID, BOOT)].end, None, "it goes on");
+        let next = BootId(BOOT.0 + 1);
+        heard.note(Said::Hello(Hello {
+            boot: next,
+            ..hello()
+        }));
+        assert_eq!(heard.speaker(), Some((UID, next)));
+        heard.note(Said::Gap(gap()));
+        assert_eq!(heard.boots[&(UID, BOOT)].end, Some(5));
     }
 }

@@ -52,6 +52,12 @@ pub(crate) fn each_once(heard: &Heard, rows: &[Value]) {
             end,
             "ordinals of boot {id:?} have holes on the line"
         );
+        if let Some(told) = produced.end {
+            assert_eq!(
+                told, end,
+                "boot {id:?} gave out more than the next one says"
+            );
+        }
         let twofold: Vec<&u64> = got.readings.intersection(&got.gaps).collect();
         assert!(
             twofold.is_empty(),
@@ -159,6 +165,7 @@ mod tests {
         let boot = Boot {
             readings: readings.iter().copied().collect(),
             gaps: gaps.iter().copied().collect(),
+            end: None,
         };
         let mut heard = Heard::default();
         heard.boots.insert((UID, BootId(1)), boot);
@@ -187,6 +194,13 @@ mod tests {
     fn each_fault_of_delivery_is_seen() {
         let all = || produced(&[0, 1, 3], &[2]);
         let good = || vec![reading(1, 0), reading(1, 1), gap(2, 1), reading(1, 3)];
+        let ended = |end| {
+            let mut heard = all();
+            for boot in heard.boots.values_mut() {
+                boot.end = Some(end);
+            }
+            heard
+        };
         let with = |row: Value| [good(), vec![row]].concat();
         let without = |at: usize| {
             let mut rows = good();
@@ -208,6 +222,8 @@ mod tests {
                 without(2),
                 false,
             ),
+            ("ended", ended(4), good(), true),
+            ("ended too early", ended(3), good(), false),
             ("nothing at all", all(), Vec::new(), false),
         ] {
             let found = catch_unwind(|| each_once(&heard, &rows)).is_ok();

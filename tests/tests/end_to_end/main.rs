@@ -46,11 +46,20 @@ fn what_the_device_produced_is_upstream_each_once() {
     rig.sees(FIRST);
     rig.a_minute_closes();
 
+    // What the ring held is gone for good: the next boot has to say so.
+    rig.agent_dies();
+    rig.device_goes_on(20);
+    let ended = rig.device_resets();
+    rig.agent_starts();
+    rig.feels(SECOND);
+    rig.sees(SECOND);
+
     rig.device_halts();
     rig.upstream_catches_up();
     let heard = rig.heard();
     let rows = rig.export();
-    assert_eq!(heard.boots.len(), 2, "one reset makes two boots");
+    assert_eq!(heard.boots.len(), 3, "two resets make three boots");
+    assert!(heard.boots[&ended].end.is_some(), "its readings were lost");
     judge::each_once(&heard, &rows);
     judge::windows_are_right(&rows);
 }

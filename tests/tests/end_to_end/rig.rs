@@ -11,6 +11,7 @@ use forebay_tests::process::{Running, ask};
 use forebay_tests::qemu::{Options, Qemu, board_elf};
 use forebay_tests::tap::{Heard, Tap};
 use forebay_tests::wait;
+use forebay_wire::ids::{BootId, DeviceUid};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -154,8 +155,11 @@ impl Rig {
         self.qemu.set_temperature(milli(degrees)).unwrap();
     }
 
-    pub(crate) fn device_resets(&mut self) {
-        let before = self.heard().boots.len();
+    /// Returns the boot that it ended.
+    pub(crate) fn device_resets(&mut self) -> (DeviceUid, BootId) {
+        let before = self.heard();
+        let ended = before.speaker().unwrap();
+        let before = before.boots.len();
         self.qemu.system_reset().unwrap();
         wait::until("the device says Hello with another boot", LIMIT, || {
             let now = self.heard().boots.len();
@@ -165,6 +169,7 @@ impl Rig {
                 Err(format!("{now} boots"))
             }
         });
+        ended
     }
 
     pub(crate) fn device_halts(&mut self) {
