@@ -154,10 +154,10 @@ impl Session {
     /// The gateway sent a delimiter alone: it has just opened the line, and a Hello
     /// now spares it the wait for the next one.
     pub(crate) fn on_line_opened(&mut self, now: Tick) {
-        if let State::Greeting(at) = self.state
-            && now.0 + HELLO_PERIOD_US >= at.0 + HELLO_ASKED_US
-        {
-            self.state = State::Greeting(at.min(now));
+        if let State::Greeting(at) = self.state {
+            let last = at.0.saturating_sub(HELLO_PERIOD_US);
+            let asked = now.max(Tick(last + HELLO_ASKED_US));
+            self.state = State::Greeting(at.min(asked));
         }
     }
 

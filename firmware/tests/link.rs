@@ -35,6 +35,21 @@ fn first_words() {
 }
 
 #[test]
+fn a_gateway_that_opens_the_line_is_greeted_soon_but_not_each_time() {
+    let mut rig = Rig::<64>::new();
+    assert_eq!(rig.poll_messages(), ["Hello"]);
+    // The first Hello went out before the gateway listened.
+    for (asked, greeted) in [(30_000, 100_000), (100_000, 200_000), (350_000, 350_000)] {
+        rig.advance_to(asked);
+        let now = rig.now;
+        rig.device.on_rx(&[0], now);
+        assert_eq!(rig.deadline(), greeted, "asked at {asked}");
+        rig.advance_to(greeted);
+        assert_eq!(rig.poll_messages(), ["Hello"]);
+    }
+}
+
+#[test]
 fn a_reading_alone_waits_for_its_linger_and_a_full_frame_does_not() {
     let mut rig = Rig::<64>::open();
     let start = rig.now.0;
