@@ -109,18 +109,18 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok(server) = TcpStream::connect(shared.target) else {
             continue;
         };
-        for (from, to) in [(&client, &server), (&server, &client)] {
-            let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else {
-                continue;
-            };
+        let passes = [(&client, &server), (&server, &client)]
+            .map(|(from, to)| Some((from.try_clone().ok()?, to.try_clone().ok()?)));
+        // Known before a byte passes: who saw one pass can rely on the cut.
+        shared
+            .streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend([client, server]);
+        for (mut from, mut to) in passes.into_iter().flatten() {
             let shared = Arc::clone(shared);
             std::thread::spawn(move || pass(&mut from, &mut to, &shared));
         }
-        let mut streams = shared
-            .streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        streams.extend([client, server]);
     }
 }
 
