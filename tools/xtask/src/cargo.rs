@@ -5,6 +5,11 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// Longest time in which no test ends; the longest of ours takes about two minutes.
+const SILENCE_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// `cargo` as the one that runs us, in `dir`, without a terminal to ask.
 pub(crate) fn cargo(dir: &Path, args: &[&str]) -> Command {
@@ -106,7 +111,11 @@ impl Counts {
 ///
 /// # Errors
 /// Says the command and how it ended; `counts` holds what was counted so far.
-pub(crate) fn run_tests(mut command: Command, counts: &mut Counts) -> Result<(), String> {
+pub(crate) fn run_tests(command: Command, counts: &mut Counts) -> Result<(), String> {
+    run_within(SILENCE_MAX, command, counts)
+}
+
+fn run_within(silence: Duration, mut command: Command, counts: &mut Counts) -> Result<(), String> {
     let line = describe(&command);
     println!("    $ {line}");
     let mut child = command
@@ -115,11 +124,33 @@ pub(crate) fn run_tests(mut command: Command, counts: &mut Counts) -> Result<(),
         .spawn()
         .map_err(|error| format!("`{line}` did not start: {error}"))?;
     let stdout = child.stdout.take().expect("stdout was asked to be piped");
-    for text in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-        let text = String::from_utf8_lossy(&text);
-        println!("{text}");
-        counts.add_line(&text);
+    let (lines, heard) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let texts = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
+        // Nobody listens any more once the silence was too long.
+        texts.map_while(|text| lines.send(text).ok()).for_each(drop);
+    });
+    loop {
+        match heard.recv_timeout(silence) {
+            Ok(text) => {
+                let text = String::from_utf8_lossy(&text);
+                println!("{text}");
+                counts.add_line(&text);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                end_with_descendants(child.id());
+                // Killed just now, and nothing else is known of it.
+                let _ = child.wait();
+                return Err(format!(
+                    "`{line}` was ended: no test said a word for {} minutes, so one hangs; \
+                     those that ended are named above",
+                    silence.as_secs() / 60
+                ));
+            }
+        }
     }
+    let _ = reader.join();
     let status = child
         .wait()
         .map_err(|error| format!("`{line}` was lost: {error}"))?;
@@ -128,6 +159,42 @@ pub(crate) fn run_tests(mut command: Command, counts: &mut Counts) -> Result<(),
     } else {
         Err(format!("`{line}` ended with {status}"))
     }
+}
+
+/// Kills a process and all that it started: a test that hangs is a grandchild.
+fn end_with_descendants(root: u32) {
+    let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            Some((id, parent_in(&stat)?))
+        })
+        .collect();
+    let ids = descendants(root, &parents);
+    let ids = ids.iter().map(ToString::to_string);
+    // Without `kill` the run ends all the same; it only leaves the hung test behind.
+    let _ = Command::new("kill").arg("-KILL").args(ids).status();
+}
+
+/// The parent in a line of `/proc/<id>/stat`; the name before it may hold anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `root` and all below it, of pairs of process and parent.
+fn descendants(root: u32, parents: &[(u32, u32)]) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = parents.iter().filter(|(_, of)| *of == parent);
+        found.extend(children.map(|(id, _)| *id));
+        next += 1;
+    }
+    found
 }
 
 fn describe(command: &Command) -> String {
@@ -149,6 +216,26 @@ mod tests {
         let text = r#"{"packages":[],"target_directory":"/a b/target","version":1}"#;
         assert_eq!(target_dir_in(text), Some(PathBuf::from("/a b/target")));
         assert_eq!(target_dir_in("{}"), None);
+    }
+
+    #[test]
+    fn a_run_that_falls_silent_is_ended_with_what_it_started() {
+        let mut command = Command::new("sh");
+        let hangs = "echo 'test result: ok. 3 passed; 0 failed'; tail -f /dev/null & wait";
+        command.args(["-c", hangs]);
+        let mut counts = Counts::default();
+        let ended = run_within(Duration::from_millis(300), command, &mut counts);
+        assert!(ended.is_err_and(|error| error.contains("one hangs")));
+        assert_eq!(counts.passed, 3, "what was said before counts");
+    }
+
+    #[test]
+    fn a_hung_test_is_found_below_cargo() {
+        let parents = [(1, 0), (7, 1), (8, 7), (9, 8), (10, 1), (11, 7)];
+        assert_eq!(descendants(7, &parents), [7, 8, 11, 9]);
+        assert_eq!(descendants(99, &parents), [99]);
+        assert_eq!(parent_in("8 (a ) b) S 7 8 8"), Some(7));
+        assert_eq!(parent_in("nonsense"), None);
     }
 
     #[test]
