@@ -4,7 +4,7 @@
 //! | state | sends | leaves when |
 //! |---|---|---|
 //! | greeting | Hello each second | a HelloAck with our boot id |
-//! | open | Channel, Data, Gap, last gaps of earlier boots | no Ack for 3 s with something to ack |
+//! | open | Channel, Data, Gap, last gaps of earlier boots | no Ack for 3 s with something to ack, or the gateway does not know us |
 //!
 //! Probes are answered in both. A frame is cut anew from the backlog each time it
 //! is sent, so nothing but ordinals is remembered of it. Knows no port: bytes come
@@ -223,6 +223,13 @@ impl Session {
         if self.earlier.iter().any(settles) {
             self.earlier.settle(settles);
             self.declare_at = now;
+            return;
+        }
+        if ack.is_to_unknown(self.boot) && self.is_open() {
+            // The gateway was started again: waiting for its silence to grow long
+            // enough would hold the readings up for seconds.
+            self.go_back(backlog);
+            self.state = State::Greeting(now);
             return;
         }
         if ack.boot != self.boot || ack.next > backlog.sent_end() {

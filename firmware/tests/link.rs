@@ -50,6 +50,24 @@ fn a_gateway_that_opens_the_line_is_greeted_soon_but_not_each_time() {
 }
 
 #[test]
+fn a_gateway_that_was_started_again_is_greeted_at_once() {
+    let mut rig = Rig::<64>::open();
+    rig.sample(16);
+    assert_eq!(rig.poll_messages(), ["Data 0..16"]);
+    let boot_low = CONFIG.boot.0 as u8;
+    rig.say(GatewayMessage::Ack(Ack::to_unknown(boot_low)));
+    assert_eq!(rig.poll_messages(), ["Hello"]);
+    rig.say(GatewayMessage::HelloAck(rig.hello_ack(0)));
+    let again = rig.poll_messages();
+    assert_eq!(
+        again.last().map(String::as_str),
+        Some("Data 0..16"),
+        "{again:?}"
+    );
+    assert_eq!(rig.device.stats().link.stale_acks, 0);
+}
+
+#[test]
 fn a_reading_alone_waits_for_its_linger_and_a_full_frame_does_not() {
     let mut rig = Rig::<64>::open();
     let start = rig.now.0;

@@ -190,6 +190,25 @@ pub struct SyncReq {
     pub id: u32,
 }
 
+impl Ack {
+    /// What a gateway answers to readings of a device that it does not know, as after
+    /// its own restart: an ack of nothing, for a boot that is surely not the device's.
+    #[must_use]
+    pub fn to_unknown(boot_low: u8) -> Self {
+        Ack {
+            boot: BootId(u32::from(!boot_low)),
+            next: Ordinal(0),
+            credit: 0,
+        }
+    }
+
+    /// Whether the gateway says that it does not know the device of this boot.
+    #[must_use]
+    pub fn is_to_unknown(&self, boot: BootId) -> bool {
+        self.boot != boot && self.next == Ordinal(0) && self.credit == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,13 +6,13 @@
 //! says more than the ledger's durable mark. Bound: one device, its channels and
 //! the frames of one `handle` call. Knows no port, no disk and no partition.
 
-use forebay_wire::codec::DeviceMessage;
+use forebay_wire::codec::{DeviceMessage, GatewayMessage};
 use forebay_wire::data::Data;
 use forebay_wire::deframer::{Counters as FrameCounters, Deframer};
 use forebay_wire::ids::{Ordinal, Tick};
-use forebay_wire::message::{ChannelInfo, Gap, Hello, Quality, Reading, SyncReply};
+use forebay_wire::message::{Ack, ChannelInfo, Gap, Hello, Quality, Reading, SyncReply};
 
-use super::device::{Device, PROBE_FAST_US, ack_line};
+use super::device::{Device, PROBE_FAST_US, ack_line, line};
 use crate::ledger::{Ledger, Run, Source};
 use crate::record::{GapRecord, ReadingRecord, Series};
 use crate::units::{Mono, Now};
@@ -21,6 +21,8 @@ use crate::units::{Mono, Now};
 /// send its window again.
 const REPEAT_ACK_US: u64 = 20_000;
 
+/// Shortest time between two answers to a device that nobody here knows, us.
+const TELL_UNKNOWN_US: u64 = 100_000;
 /// After this long without a line, a delimiter goes before the next one, us. Longer
 /// than the pause between fast probes: a delimiter alone asks a device for its Hello.
 const IDLE_DELIMITER_US: u64 = 75_000;
@@ -64,6 +66,8 @@ pub struct Session {
 #[derive(Debug, Default)]
 struct Peer {
     device: Option<Device>,
+    /// When a device that said no Hello was last told so.
+    told_unknown: Option<Mono>,
     out: Vec<Vec<u8>>,
     counters: SessionCounters,
 }
@@ -268,7 +272,20 @@ impl Peer {
         None
     }
 
+    /// Tells a device that sends readings without having said Hello that nobody here
+    /// knows it, as after a restart of this process.
+    fn tell_unknown(&mut self, boot_low: u8, now: Mono) {
+        let told = self.told_unknown;
+        let due = told.is_none_or(|at| now.0.saturating_sub(at.0) >= TELL_UNKNOWN_US);
+        if self.device.is_none() && due {
+            self.told_unknown = Some(now);
+            self.out
+                .push(line(&GatewayMessage::Ack(Ack::to_unknown(boot_low))));
+        }
+    }
+
     fn on_data(&mut self, data: &Data<'_>, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
+        self.tell_unknown(data.boot_low, now.mono);
         let count = data.count() as u64;
         let Some(skip) = self.judge(data.first, count, data.boot_low, (now.mono, ledger)) else {
             return;
@@ -296,6 +313,7 @@ impl Peer {
             return self.on_last_gap(gap, now, ledger, sink);
         }
         let boot_low = gap.boot.0 as u8;
+        self.tell_unknown(boot_low, now.mono);
         let Some(skip) = self.judge(gap.first, gap.count, boot_low, (now.mono, ledger)) else {
             return;
         };

@@ -1,10 +1,9 @@
 //! A device played by hand against the session.
 
-use forebay_wire::codec::GatewayMessage;
 use forebay_wire::data::DataBuilder;
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Tick};
 use forebay_wire::limits::{LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
-use forebay_wire::message::{Ack, GapReason, HelloAck, ResetCause};
+use forebay_wire::message::{GapReason, HelloAck, ResetCause};
 
 use super::*;
 use crate::limits::PROBES_KEPT;
@@ -414,4 +413,26 @@ fn a_delimiter_goes_before_the_first_line_after_silence() {
     }
     let silent = bench.session.take_output(Mono(u64::MAX)).count();
     assert_eq!(silent, 0, "nothing to say, nothing to end");
+}
+
+#[test]
+fn a_device_without_a_hello_is_told_so_but_not_for_each_frame() {
+    let mut bench = Bench::new();
+    let unknown = GatewayMessage::Ack(Ack::to_unknown(0x02));
+    let start = bench.mono;
+    for (after, told) in [
+        (0, true),
+        (TELL_UNKNOWN_US - 1, false),
+        (TELL_UNKNOWN_US, true),
+        (TELL_UNKNOWN_US + 1, false),
+    ] {
+        bench.mono = start + after;
+        bench.data(3, 1);
+        assert_eq!(bench.heard() == [unknown], told, "{after} us later");
+    }
+    bench.hello();
+    let _ = bench.heard();
+    bench.mono += 2 * TELL_UNKNOWN_US;
+    bench.data(3, 1);
+    assert_eq!(bench.heard(), [], "it has said Hello");
 }
