@@ -31,7 +31,8 @@ type Known = (Option<SeriesId>, LiveIndex);
 /// Where the rows of one stream go.
 #[derive(Debug, Clone, Copy)]
 struct Output {
-    topic: TopicId,
+    /// `None`: the log has no room for one more definition; its rows are left out.
+    topic: Option<TopicId>,
     /// Rows that stand in the topic already and are still to be emitted again.
     known: u64,
 }
@@ -41,6 +42,8 @@ struct Output {
 pub struct DeriveCounters {
     /// Blocks that could not be read; their offsets are skipped.
     pub blocks_bad: u64,
+    /// Rows of a window that got no topic.
+    pub rows_homeless: u64,
     /// Rows longer than a block takes.
     pub rows_oversize: u64,
     /// Readings of series beyond those that the engine takes: stored and forwarded,
@@ -68,12 +71,12 @@ pub struct Derive {
 }
 
 impl Derive {
-    /// A reader of `partition` that writes window n to `topics[n]`.
+    /// A reader of `partition` that writes window n to `topics[n]`, if it has one.
     #[must_use]
     pub fn new(
         partition: PartitionId,
         config: &EngineConfig,
-        topics: &[TopicId],
+        topics: &[Option<TopicId>],
         heads: &BTreeMap<TopicPartition, Offset>,
     ) -> Self {
         let head = |topic| {
@@ -82,10 +85,10 @@ impl Derive {
         };
         let outputs = topics
             .iter()
-            .chain(&[LATE, QUARANTINE])
+            .chain(&[Some(LATE), Some(QUARANTINE)])
             .map(|topic| Output {
                 topic: *topic,
-                known: head(*topic).0,
+                known: topic.map_or(0, |topic| head(topic).0),
             });
         Self {
             at: TopicPartition {
@@ -225,18 +228,23 @@ impl Derive {
                 StreamId::Quarantine => windows + 1,
             };
             let output = &mut self.outputs[place];
-            if output.known > 0 {
-                output.known -= 1;
+            let Some(topic) = output.topic else {
+                self.counters.rows_homeless += 1;
                 continue;
-            }
+            };
+            // Before the known ones are counted off: it does not stand among them.
             let mut line = Vec::new();
             row.write_json(&mut line);
             if line.len() > ROW_BYTES_MAX {
                 self.counters.rows_oversize += 1;
                 continue;
             }
+            if output.known > 0 {
+                output.known -= 1;
+                continue;
+            }
             let at = TopicPartition {
-                topic: output.topic,
+                topic,
                 partition: self.at.partition,
             };
             self.counters.rows += 1;
@@ -278,4 +286,103 @@ fn replay_gap(gap: &GapRecord, ledger: &mut Ledger) {
         account.counts.gaps[gap.reason as usize] += gap.count;
     }
     ledger.set_durable(source, Ordinal(gap.first.0.saturating_add(gap.count)));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forebay_wire::ids::{BootId, ChannelNo, Tick};
+    use forebay_wire::message::Quality;
+
+    use super::*;
+    use crate::engine::config::{Aggregate, Bounds, Emit, KeySpec, TimeRules};
+    use crate::engine::config::{WindowKind, WindowSpec};
+    use crate::units::{Epoch, Span};
+
+    const FIRST: TopicId = TopicId(16);
+
+    fn window(name: &str) -> WindowSpec {
+        WindowSpec {
+            name: name.into(),
+            kind: WindowKind::Sliding {
+                size: Span(10),
+                bounds: Bounds::HalfOpen,
+            },
+            channels: None,
+            devices: None,
+            key: KeySpec::DeviceChannel,
+            aggregates: vec![Aggregate::Count],
+            emit: Emit::EveryUpdate,
+            finalize: false,
+        }
+    }
+
+    fn block() -> Block {
+        let series = Series {
+            uid: DeviceUid([1; 8]),
+            boot: BootId(1),
+            channel: ChannelNo(0),
+            scale: 0,
+            name: Arc::from("a"),
+            unit: Arc::from(""),
+        };
+        let reading = |n: u64| {
+            Record::Reading(ReadingRecord {
+                series: 0,
+                ordinal: Ordinal(n),
+                tick: Tick(n),
+                time: EventTime(n as i64),
+                uncertainty_us: 0,
+                value: 1,
+                quality: Quality::Ok,
+            })
+        };
+        Block {
+            at: place(READINGS),
+            base: Offset(0),
+            epoch: Epoch(1),
+            body: Body::Readings {
+                series: vec![series],
+                records: (0..3).map(reading).collect(),
+            },
+        }
+    }
+
+    fn place(topic: TopicId) -> TopicPartition {
+        TopicPartition {
+            topic,
+            partition: PartitionId(0),
+        }
+    }
+
+    /// Feeds three readings; gives how far `topic` and `late` have come.
+    fn fed(name: &str, topics: &[Option<TopicId>], known: u64) -> (u64, u64, DeriveCounters) {
+        let config = EngineConfig {
+            time: TimeRules::default(),
+            windows: vec![window(name), window("second")],
+        };
+        let heads = BTreeMap::from([(place(FIRST), Offset(known))]);
+        let mut commit = GroupCommit::new(Epoch(1), Span(0), heads.clone());
+        let mut derive = Derive::new(PartitionId(0), &config, topics, &heads);
+        derive.feed(&block(), Mono(0), &mut commit);
+        let next = |topic| commit.next(place(topic)).0;
+        (next(FIRST), next(LATE), derive.counters())
+    }
+
+    #[test]
+    fn a_window_without_a_topic_takes_nobody_elses() {
+        let (second, late, counters) = fed("first", &[None, Some(FIRST)], 0);
+        assert_eq!((second, late), (3, 0), "each keeps its own");
+        assert_eq!((counters.rows, counters.rows_homeless), (3, 3));
+    }
+
+    #[test]
+    fn a_row_that_was_never_stored_is_not_among_the_known_ones() {
+        let long = "x".repeat(ROW_BYTES_MAX);
+        let (first, _, counters) = fed(&long, &[Some(FIRST), None], 2);
+        assert_eq!((first, counters.rows_oversize), (2, 3));
+        let (first, ..) = fed("first", &[Some(FIRST), None], 2);
+        assert_eq!(first, 3, "two stand there, the third is new");
+    }
 }

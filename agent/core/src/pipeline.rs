@@ -107,12 +107,16 @@ impl Gateway {
         for window in &config.engine.windows {
             match topics.assign(window, &config.engine.time) {
                 Ok((topic, entry)) => {
-                    derived.push(topic);
+                    derived.push(Some(topic));
                     if let Some((key, value)) = entry {
                         commit.meta(key, value, now.mono);
                     }
                 }
-                Err(full) => effects.push_back(Effect::Note(Note(full.to_string()))),
+                Err(full) => {
+                    // In its place, so that the windows after it keep theirs.
+                    derived.push(None);
+                    effects.push_back(Effect::Note(Note(full.to_string())));
+                }
             }
         }
         let stages = config
