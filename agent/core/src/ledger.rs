@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
-use forebay_wire::message::GapReason;
 
 use crate::limits::{BOOTS_PER_DEVICE_MAX, DEVICES_MAX};
+use crate::record::{GAPS, GapReason};
 
 /// One boot of one device: the scope of ordinals and ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,14 +23,14 @@ pub struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub readings: u64,
-    /// Lost before the gateway, declared by the device, by [`GapReason`].
+    /// Lost, declared by the device or refused by a full log, by [`GapReason`].
     pub gaps: [u64; GAP_REASONS],
     /// Readings that came again and were left out.
     pub duplicates: u64,
 }
 
 /// Number of gap reasons.
-pub const GAP_REASONS: usize = 4;
+pub const GAP_REASONS: usize = GAPS.len();
 
 impl Counts {
     /// Ordinals in declared gaps.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
-use forebay_wire::message::{GapReason, Quality};
+use forebay_wire::message::{self, Quality};
 
 use crate::units::EventTime;
 
@@ -33,6 +33,30 @@ pub struct ReadingRecord {
     /// Scaled integer, see [`Series::scale`]; 0 unless `quality` is ok.
     pub value: i32,
     pub quality: Quality,
+}
+
+/// Why ordinals will never come: what a device can say, and what only the gateway
+/// knows. Its byte in a block is its number here: append only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum GapReason {
+    RingFull = 0,
+    IsrFull = 1,
+    SensorOff = 2,
+    PowerLoss = 3,
+    /// The readings arrived, and the log had no room for them.
+    LogFull = 4,
+}
+
+impl From<message::GapReason> for GapReason {
+    fn from(reason: message::GapReason) -> Self {
+        match reason {
+            message::GapReason::RingFull => Self::RingFull,
+            message::GapReason::IsrFull => Self::IsrFull,
+            message::GapReason::SensorOff => Self::SensorOff,
+            message::GapReason::PowerLoss => Self::PowerLoss,
+        }
+    }
 }
 
 /// Ordinals that will never come.
@@ -84,11 +108,12 @@ pub const QUALITIES: [(Quality, &str); 7] = [
 ];
 
 /// Names of the gap reasons in JSON, in order of their codes.
-pub const GAPS: [(GapReason, &str); 4] = [
+pub const GAPS: [(GapReason, &str); 5] = [
     (GapReason::RingFull, "ring_full"),
     (GapReason::IsrFull, "isr_full"),
     (GapReason::SensorOff, "sensor_off"),
     (GapReason::PowerLoss, "power_loss"),
+    (GapReason::LogFull, "log_full"),
 ];
 
 /// Name of a quality in JSON.
@@ -114,6 +139,13 @@ mod tests {
         }
         for (code, (reason, _)) in GAPS.iter().enumerate() {
             assert_eq!(usize::from(*reason as u8), code);
+        }
+    }
+
+    #[test]
+    fn what_a_device_says_keeps_its_number() {
+        for reason in message::GapReason::ALL {
+            assert_eq!(GapReason::from(reason) as u8, reason as u8);
         }
     }
 }

@@ -13,12 +13,13 @@ use forebay_core::payload::{
     AckMessage, Command, DataMessage, GatewayName, MessageId, SessionNonce, StreamName,
     UPSTREAM_TOPIC, UpstreamHello,
 };
+use forebay_core::record::GapReason;
 use forebay_core::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
 use forebay_node::mqtt::backoff::BackoffConfig;
 use forebay_node::mqtt::client::MqttConfig;
 use forebay_node::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage, PublisherConfig};
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
-use forebay_wire::message::{GapReason, Quality};
+use forebay_wire::message::Quality;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

@@ -334,11 +334,11 @@ impl Peer {
             boot: device.source.boot,
             first: Ordinal(gap.first.0 + skip),
             count,
-            reason: gap.reason,
+            reason: gap.reason.into(),
             time,
         });
         if let Ok(account) = ledger.open(device.source) {
-            account.take_gap(gap.reason, count);
+            account.take_gap(gap.reason.into(), count);
         }
     }
 }
@@ -364,13 +364,13 @@ impl Peer {
         // Ordinals before the gap were acked: to this log, or to one before it.
         let first = Ordinal(gap.first.0.max(account.taken));
         if let Some(count) = end.0.checked_sub(first.0).filter(|count| *count > 0) {
-            account.take_last_gap(gap.reason, end, count);
+            account.take_last_gap(gap.reason.into(), end, count);
             sink.gap(&GapRecord {
                 uid: source.uid,
                 boot: source.boot,
                 first,
                 count,
-                reason: gap.reason,
+                reason: gap.reason.into(),
                 time,
             });
         }

@@ -330,12 +330,13 @@ mod tests {
     use std::sync::Arc;
 
     use forebay_wire::ids::{Ordinal, Tick};
-    use forebay_wire::message::{GapReason, Quality};
+    use forebay_wire::message::Quality;
     use proptest::prelude::*;
 
     use super::super::block::{BlockFault, Body, Record};
     use super::super::decode::{decode, decode_head};
     use super::*;
+    use crate::record::GapReason;
     use crate::units::{PartitionId, TopicId};
 
     const AT: TopicPartition = TopicPartition {

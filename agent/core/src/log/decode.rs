@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
-use forebay_wire::message::{GapReason, Quality};
+use forebay_wire::message::Quality;
 
 use super::block::{
     BLOCK_MAGIC, BLOCK_VERSION, Block, BlockError, BlockFault, BlockHead, Body, GapRecord,
@@ -14,7 +14,7 @@ use super::builder::{BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, COLUMNS, Colu
 use super::bytes::{Malformed, Reader};
 use super::key::BlockKey;
 use crate::limits::{BLOCK_RECORDS_MAX, SERIES_PER_BLOCK_MAX};
-use crate::record::{GAPS, QUALITIES};
+use crate::record::{GAPS, GapReason, QUALITIES};
 use crate::units::{Epoch, EventTime, Offset};
 
 /// CRC-32C over the key and everything but the CRC field itself, so that a block

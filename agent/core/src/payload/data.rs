@@ -5,13 +5,13 @@
 //! asserted in limits.rs. Knows no topic.
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
-use forebay_wire::message::{GapReason, Quality};
+use forebay_wire::message::Quality;
 
 use super::PAYLOAD_VERSION;
 use super::json::{push_args, push_text};
 use super::names::{GatewayName, StreamName};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series};
-use crate::record::{gap_name, quality_name};
+use crate::record::{GapReason, gap_name, quality_name};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
 

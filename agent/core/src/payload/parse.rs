@@ -6,14 +6,14 @@
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
 use forebay_wire::limits::{QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
-use forebay_wire::message::{GapReason, Quality};
+use forebay_wire::message::Quality;
 
 use super::control;
 use super::data::{DataBody, DataGap, DataMessage, DataReading, DataRecord, Figure, MessageId};
 use super::json::{PayloadError, PayloadFault, Reader, need, set};
 use super::names::{GatewayName, StreamName};
 use crate::limits::{BLOCK_RECORDS_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
-use crate::record::{GAPS, QUALITIES};
+use crate::record::{GAPS, GapReason, QUALITIES};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::limits::{QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
-use forebay_wire::message::{GapReason, Quality};
+use forebay_wire::message::Quality;
 use proptest::prelude::*;
 
 use super::*;
@@ -14,6 +14,7 @@ use crate::limits::{
 };
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series};
 use crate::log::key::TopicPartition;
+use crate::record::{GAPS, GapReason};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
 
 fn gateway() -> GatewayName {
@@ -151,12 +152,7 @@ fn every_quality_and_gap_reason_reads_back() {
         assert_eq!(back.quality, quality);
         assert_eq!(back.value.is_some(), quality == Quality::Ok);
     }
-    for reason in [
-        GapReason::RingFull,
-        GapReason::IsrFull,
-        GapReason::SensorOff,
-        GapReason::PowerLoss,
-    ] {
+    for (reason, _) in GAPS {
         let gap = GapRecord {
             uid: DeviceUid([0; 8]),
             boot: BootId(u32::MAX),

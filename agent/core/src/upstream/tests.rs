@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
-use forebay_wire::message::{GapReason, Quality};
+use forebay_wire::message::Quality;
 use proptest::prelude::*;
 
 use super::apply::{Applier, Outcome, Table};
@@ -15,6 +15,7 @@ use crate::limits::{REJECTED_KEPT_MAX, STORE_VALUE_BYTES_MAX};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series};
 use crate::log::key::TopicPartition;
 use crate::payload::{DataMessage, GatewayName, MessageId, SessionNonce, StreamName};
+use crate::record::GapReason;
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
 
 const LOG: LogId = LogId([9; 16]);
