@@ -10,7 +10,7 @@ use crate::ingest::Router;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::payload::GatewayName;
 use crate::query::{Answer, Names, Query};
-use crate::store::{StoreError, StoreInfo, WriteBatch};
+use crate::store::{SegmentId, StoreError, StoreEvent, StoreOpened, WriteBatch};
 use crate::units::{Offset, PortId, Span};
 
 /// What the gateway is told at its start.
@@ -30,9 +30,7 @@ pub struct GatewayConfig {
 /// What the store said when it was opened.
 #[derive(Debug, Clone)]
 pub struct Opened {
-    pub info: StoreInfo,
-    /// Last block of each partition.
-    pub tails: Vec<StoredBlock>,
+    pub store: StoreOpened,
     /// All meta entries of the agent.
     pub meta: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -54,6 +52,8 @@ pub enum Input<'a> {
     /// The batch is durable.
     Committed(CommitToken),
     Fetched(FetchToken, Vec<StoredBlock>),
+    /// What the store says unasked.
+    Store(StoreEvent),
     /// The store gave up on what this names.
     StoreFailed(StoreError),
     /// Messages of `conn` are taken, at most `window` unacked.
@@ -91,6 +91,8 @@ pub enum Effect {
         from: Offset,
         bytes_max: usize,
     },
+    /// Remove these segments for good.
+    Remove(Vec<SegmentId>),
     Publish {
         conn: ConnNo,
         send: SendNo,

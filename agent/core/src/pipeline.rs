@@ -16,11 +16,11 @@ use crate::ingest::Router;
 use crate::ledger::Ledger;
 use crate::limits::{FETCH_BYTES_MAX, QUERIES_MAX};
 use crate::link::session::{LinkSink, Session};
-use crate::log::decode::decode_head;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
 use crate::query::{Answer, Job, Query};
 use crate::record::{GapRecord, ReadingRecord, Series};
+use crate::store::StoreEvent;
 use crate::topics::{TOPIC_META_PREFIX, TopicTable};
 use crate::units::{Mono, Now, Offset, PartitionId, PortId};
 
@@ -100,8 +100,11 @@ impl Gateway {
     #[must_use]
     pub fn new(config: GatewayConfig, opened: &Opened, now: Now) -> Self {
         let mut effects = VecDeque::new();
-        let heads = heads_of(&opened.tails, &mut effects);
-        let mut commit = GroupCommit::new(opened.info.epoch, config.linger, heads.clone());
+        let notes = opened.store.notes.iter().cloned();
+        let losses = opened.store.losses.iter().map(ToString::to_string);
+        effects.extend(notes.chain(losses).map(|text| Effect::Note(Note(text))));
+        let heads = opened.store.heads.clone();
+        let mut commit = GroupCommit::new(opened.store.info.epoch, config.linger, heads.clone());
         let mut topics = TopicTable::restore(&with_prefix(&opened.meta, TOPIC_META_PREFIX));
         let mut derived = Vec::new();
         for window in &config.engine.windows {
@@ -126,7 +129,7 @@ impl Gateway {
             .collect();
         let partitions: Vec<_> = config.router.partitions().collect();
         let forward = config.forward.map(|settings| {
-            let (info, meta) = (&opened.info, &opened.meta);
+            let (info, meta) = (&opened.store.info, &opened.meta);
             Forward::new(
                 settings,
                 &config.gateway,
@@ -137,7 +140,7 @@ impl Gateway {
             )
         });
         let mut gateway = Self {
-            opened: opened.info,
+            opened: opened.store.info,
             ledger: Ledger::default(),
             ports: BTreeMap::new(),
             commit,
@@ -168,6 +171,7 @@ impl Gateway {
             Input::PortClosed(port) => drop(self.ports.remove(&port)),
             Input::Committed(token) => self.on_committed(token, now.mono),
             Input::Fetched(token, blocks) => self.on_fetched(token, blocks, now.mono),
+            Input::Store(event) => self.on_store_event(&event),
             Input::StoreFailed(error) => {
                 self.stopped = true;
                 self.effects.push_back(Effect::Stop(error));
@@ -304,6 +308,15 @@ impl Gateway {
                 }
             }
         }
+    }
+
+    fn on_store_event(&mut self, event: &StoreEvent) {
+        let text = match event {
+            StoreEvent::Trouble(error) => format!("{error}; it is tried again"),
+            StoreEvent::Recovered => String::from("store: writing works again"),
+            StoreEvent::Sealed(_) | StoreEvent::Removed(_) | StoreEvent::Disk { .. } => return,
+        };
+        self.effects.push_back(Effect::Note(Note(text)));
     }
 
     fn on_forward(&mut self, act: impl FnOnce(&mut Forward)) {
@@ -454,27 +467,6 @@ fn readings_of(partition: PartitionId) -> TopicPartition {
         topic: READINGS,
         partition,
     }
-}
-
-/// Durable heads from the last block of each partition.
-fn heads_of(
-    tails: &[StoredBlock],
-    effects: &mut VecDeque<Effect>,
-) -> BTreeMap<TopicPartition, Offset> {
-    let mut heads = BTreeMap::new();
-    for tail in tails {
-        match decode_head(tail.key, &tail.bytes) {
-            Ok(head) => drop(heads.insert(tail.key.at, head.end())),
-            Err(error) => {
-                // A block's worth of offsets is left out: none is ever given twice.
-                let skipped = tail.key.base.0 + crate::limits::BLOCK_RECORDS_MAX as u64;
-                heads.insert(tail.key.at, Offset(skipped));
-                let text = format!("{error}; the log goes on at offset {skipped}");
-                effects.push_back(Effect::Note(Note(text)));
-            }
-        }
-    }
-    heads
 }
 
 fn with_prefix(entries: &[(Vec<u8>, Vec<u8>)], prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {

@@ -1,16 +1,17 @@
 //! The small trait behind which the store stands, so that another one, or an
 //! in-memory twin that forgets unsynced writes, can take sled's place.
 //!
-//! Blocks are opaque bytes here. A write is durable only after [`Store::sync`]
-//! returned; what a crash leaves of unsynced batches is a prefix of whole
-//! batches, never half of one.
+//! A write is durable only after [`Store::sync`] returned; what a crash leaves of
+//! unsynced batches is a prefix of whole batches, never half of one, and a meta
+//! entry never without the blocks of its batch.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::limits::{BLOCK_BYTES_MAX, META_KEY_BYTES_MAX, META_VALUE_BYTES_MAX};
 pub use crate::log::key::StoredBlock;
 use crate::log::key::TopicPartition;
-use crate::units::{Epoch, LogId, Offset};
+use crate::units::{Epoch, EventTime, GenerationNo, LogId, Offset, PartitionId, TopicId};
 
 pub mod memory;
 
@@ -28,6 +29,97 @@ pub struct StoreInfo {
     /// Drawn at this opening: two copies of one directory count the same epochs
     /// but cannot draw the same nonces.
     pub nonce: u64,
+}
+
+/// A sealed segment: what one topic has in one generation. The unit of retention.
+/// In order of age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentId {
+    pub generation: GenerationNo,
+    pub topic: TopicId,
+}
+
+/// What a segment holds of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentRange {
+    pub partition: PartitionId,
+    pub first: Offset,
+    /// Offset after the last record.
+    pub end: Offset,
+    /// Records that are there: fewer than `end - first` when some were lost.
+    pub records: u64,
+    /// Smallest and largest event time.
+    pub time_min: EventTime,
+    pub time_max: EventTime,
+}
+
+/// A sealed segment and what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentInfo {
+    pub id: SegmentId,
+    /// Length on disk.
+    pub bytes: u64,
+    /// What the gateway's clock said when it was sealed.
+    pub sealed_at: EventTime,
+    /// In order of partition.
+    pub ranges: Vec<SegmentRange>,
+}
+
+/// Offsets that were durable and cannot be read any more: `[first, end)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Loss {
+    pub at: TopicPartition,
+    pub first: Offset,
+    pub end: Offset,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TopicPartition { topic, partition } = self.at;
+        write!(
+            f,
+            "topic {}, partition {}: offsets {} to {} are lost",
+            topic.0,
+            partition.0,
+            self.first.0,
+            self.end.0.saturating_sub(1),
+        )
+    }
+}
+
+/// What was found when a store was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreOpened {
+    pub info: StoreInfo,
+    /// Offset that the next record of each known partition takes: never one that
+    /// was given before, also when its records are lost.
+    pub heads: BTreeMap<TopicPartition, Offset>,
+    /// Sealed segments, oldest first.
+    pub segments: Vec<SegmentInfo>,
+    /// What this opening found missing, in order.
+    pub losses: Vec<Loss>,
+    /// What an operator should read.
+    pub notes: Vec<String>,
+}
+
+/// What a store says unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreEvent {
+    /// A generation was sealed into these segments.
+    Sealed(Vec<SegmentInfo>),
+    /// These segments are gone, as was asked.
+    Removed(Vec<SegmentId>),
+    /// How full the disk is.
+    Disk {
+        /// Free for this process.
+        free_bytes: u64,
+        /// Taken by what is not sealed yet.
+        live_bytes: u64,
+    },
+    /// Writing failed; it is tried again, and nothing more is durable until then.
+    Trouble(StoreError),
+    /// Writing works again.
+    Recovered,
 }
 
 /// One atomic write: blocks in key order per partition, and meta entries.
@@ -94,7 +186,8 @@ impl std::error::Error for StoreError {}
 
 /// A log store. One thread owns it.
 pub trait Store: Send {
-    /// Writes a batch; it is visible to reads at once and durable after [`Store::sync`].
+    /// Writes a batch; its blocks are visible to reads at once, its meta entries at the
+    /// latest with [`Store::sync`], after which all of it is durable.
     ///
     /// # Errors
     /// When the store cannot take it; nothing of the batch is then promised, and
@@ -115,7 +208,8 @@ pub trait Store: Send {
 
     /// Whole blocks of one partition in key order, starting with chunk 0 of the
     /// last block whose base is at most `from`, or with the first block after it
-    /// when there is none. More blocks follow while their sum stays within
+    /// when there is none: a range that was trimmed or lost shows as a base above
+    /// `from`. More blocks follow while their sum stays within
     /// `bytes_max`; the first one comes in any case. Empty when the partition is.
     ///
     /// How many records a block holds is not known here, so past the end the last
@@ -130,11 +224,14 @@ pub trait Store: Send {
         bytes_max: usize,
     ) -> Result<Vec<StoredBlock>, StoreError>;
 
-    /// The last block of each partition that has any, in key order.
+    /// Removes whole segments for good; those that are not there are passed over.
     ///
     /// # Errors
-    /// When the store cannot read.
-    fn tails(&self) -> Result<Vec<StoredBlock>, StoreError>;
+    /// When the store cannot; some may be gone by then.
+    fn remove(&mut self, segments: &[SegmentId]) -> Result<(), StoreError>;
+
+    /// The next thing that the store has to say.
+    fn poll_event(&mut self) -> Option<StoreEvent>;
 
     /// A meta entry.
     ///

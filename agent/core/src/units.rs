@@ -36,6 +36,11 @@ pub struct TopicId(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
+/// A part of the log in the order of writing, from 1: the newest takes the writes,
+/// older ones are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GenerationNo(pub u32);
+
 /// Drawn at random when a log is created: a wiped disk is another log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId(pub [u8; 16]);

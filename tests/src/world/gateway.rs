@@ -49,8 +49,7 @@ fn now_of(now: u64) -> Now {
 
 fn opened(store: &MemoryStore) -> Opened {
     Opened {
-        info: store.info(),
-        tails: store.tails().expect("the twin reads"),
+        store: store.opened(),
         meta: store.meta_with_prefix(b"").expect("the twin reads"),
     }
 }
@@ -192,6 +191,7 @@ impl WorldGateway {
                 let job = Job::Fetch(token, blocks.expect("the twin reads"));
                 self.work(now, 50, job);
             }
+            Effect::Remove(segments) => self.store.remove(&segments).expect("the twin removes"),
             Effect::Publish {
                 conn,
                 send,

@@ -8,9 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Store, StoreError, StoreInfo, StoredBlock, WriteBatch};
+use super::{
+    SegmentId, Store, StoreError, StoreEvent, StoreInfo, StoreOpened, StoredBlock, WriteBatch,
+};
+use crate::log::decode::decode_head;
 use crate::log::key::{BlockKey, TopicPartition};
-use crate::units::{Epoch, LogId, Offset, PartitionId, TopicId};
+use crate::units::{Epoch, LogId, Offset};
 
 /// What goes wrong, and when. Counted in calls from the moment it was set:
 /// `Some(0)` is the next call. Each fires once; the store then stays failed
@@ -74,6 +77,25 @@ impl MemoryStore {
             visible: Contents::default(),
             faults: Faults::default(),
             failed: None,
+        }
+    }
+
+    /// What an opening would find.
+    ///
+    /// # Panics
+    /// When a block that was given does not read.
+    #[must_use]
+    pub fn opened(&self) -> StoreOpened {
+        let heads = self.visible.blocks.iter().map(|(key, bytes)| {
+            let head = decode_head(*key, bytes).expect("the twin holds what it was given");
+            (key.at, head.end())
+        });
+        StoreOpened {
+            info: self.info,
+            heads: heads.collect(),
+            segments: Vec::new(),
+            losses: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -187,16 +209,14 @@ impl Store for MemoryStore {
             .collect())
     }
 
-    fn tails(&self) -> Result<Vec<StoredBlock>, StoreError> {
-        let mut last: BTreeMap<(TopicId, PartitionId), StoredBlock> = BTreeMap::new();
-        for (key, bytes) in &self.visible.blocks {
-            let block = StoredBlock {
-                key: *key,
-                bytes: bytes.clone(),
-            };
-            last.insert((key.at.topic, key.at.partition), block);
-        }
-        Ok(last.into_values().collect())
+    fn remove(&mut self, segments: &[SegmentId]) -> Result<(), StoreError> {
+        // All of it is one generation that is never sealed.
+        assert!(segments.is_empty(), "this store has no segments");
+        Ok(())
+    }
+
+    fn poll_event(&mut self) -> Option<StoreEvent> {
+        None
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -217,6 +237,7 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::{PartitionId, TopicId};
 
     const AT: TopicPartition = TopicPartition {
         topic: TopicId(1),

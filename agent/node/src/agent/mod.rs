@@ -168,8 +168,7 @@ fn ended(result: Result<Result<(), String>, tokio::task::JoinError>) -> Result<(
 
 fn read_opened(store: &LogStore) -> Result<Opened, forebay_core::store::StoreError> {
     Ok(Opened {
-        info: store.info(),
-        tails: store.tails()?,
+        store: store.opened()?,
         meta: store.meta_with_prefix(b"")?,
     })
 }

@@ -308,6 +308,8 @@ impl Runtime {
                         bytes_max,
                     });
                 }
+                // There are no segments yet to remove.
+                Effect::Remove(_) => {}
                 Effect::Publish {
                     conn,
                     send,

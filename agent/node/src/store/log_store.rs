@@ -6,11 +6,15 @@
 //! has lost what it knew (`identity`). One process at a time (`lock`). Knows
 //! nothing of what is in a block. Bound: one generation is open.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
+use forebay_core::log::decode::decode_head;
 use forebay_core::log::key::{BlockKey, TopicPartition};
-use forebay_core::store::{Store, StoreError, StoreInfo, StoredBlock, WriteBatch};
+use forebay_core::store::{
+    SegmentId, Store, StoreError, StoreEvent, StoreInfo, StoreOpened, StoredBlock, WriteBatch,
+};
 use forebay_core::units::{Epoch, LogId, Offset};
 
 use super::identity::Identity;
@@ -102,6 +106,26 @@ impl LogStore {
     #[must_use]
     pub fn info(&self) -> StoreInfo {
         self.info
+    }
+
+    /// What an opening finds.
+    ///
+    /// # Errors
+    /// When the store cannot read.
+    pub fn opened(&self) -> Result<StoreOpened, StoreError> {
+        let mut heads = BTreeMap::new();
+        for key in read_tails(&self.db)? {
+            let bytes = self.db.get(BLOCKS, &key.to_bytes())?.unwrap_or_default();
+            let end = decode_head(key, &bytes).map_or(key.base, |head| head.end());
+            heads.insert(key.at, end);
+        }
+        Ok(StoreOpened {
+            info: self.info,
+            heads,
+            segments: Vec::new(),
+            losses: Vec::new(),
+            notes: Vec::new(),
+        })
     }
 }
 
@@ -345,13 +369,12 @@ impl Store for LogStore {
         out.into_iter().collect()
     }
 
-    fn tails(&self) -> Result<Vec<StoredBlock>, StoreError> {
-        let block = |key: BlockKey| {
-            let bytes = self.db.get(BLOCKS, &key.to_bytes())?;
-            Ok(bytes.map(|bytes| StoredBlock { key, bytes }))
-        };
-        let blocks = read_tails(&self.db)?.into_iter().map(block);
-        blocks.filter_map(Result::transpose).collect()
+    fn remove(&mut self, _: &[SegmentId]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn poll_event(&mut self) -> Option<StoreEvent> {
+        None
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
