@@ -11,8 +11,14 @@ use crate::units::{Epoch, EventTime, Offset};
 
 /// First bytes of every block.
 pub const BLOCK_MAGIC: [u8; 2] = *b"FB";
-/// Version of the byte table.
-pub const BLOCK_VERSION: u8 = 1;
+/// Version of the byte table. Version 1 was never released.
+pub const BLOCK_VERSION: u8 = 2;
+/// Bytes before the payload.
+pub const BLOCK_HEAD_BYTES: usize = 2 + 1 + 1 + 4 + 2 + 2 + 2 + 4 + 8 + 2 + 8 + 8;
+/// Codec byte of a readings payload: columns, each in its own encoding.
+pub const CODEC_READINGS: u8 = 1;
+/// Codec byte of a rows payload: time deltas and raw lines.
+pub const CODEC_ROWS: u8 = 2;
 
 /// What a block holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,13 +103,17 @@ pub struct BlockError {
 pub enum BlockFault {
     /// Not a block at all, or cut inside its head.
     NoBlock,
-    /// Written by a newer version.
+    /// Written by another version.
     Version {
         found: u8,
     },
     Crc {
         stored: u32,
         actual: u32,
+    },
+    /// An intact block of another place: the bytes say where they belong.
+    OtherPlace {
+        found: BlockKey,
     },
     /// The CRC holds but the content breaks the table: a fault of the writer.
     Malformed {
@@ -123,11 +133,16 @@ impl fmt::Display for BlockError {
             BlockFault::NoBlock => write!(f, "no block stands here"),
             BlockFault::Version { found } => write!(
                 f,
-                "block version {found}, this program reads up to {BLOCK_VERSION}: use a newer one"
+                "block version {found}, this program reads version {BLOCK_VERSION}"
             ),
             BlockFault::Crc { stored, actual } => {
                 write!(f, "CRC is {actual:08x}, stored {stored:08x}")
             }
+            BlockFault::OtherPlace { found } => write!(
+                f,
+                "the block of topic {} partition {} offset {} stands here",
+                found.at.topic.0, found.at.partition.0, found.base.0
+            ),
             BlockFault::Malformed { position } => write!(f, "malformed at byte {position}"),
         }
     }

@@ -2,21 +2,18 @@
 //! every record. A record that might not fit leaves the builder as it was: the
 //! block is then sealed, at most some hundred bytes short of full.
 
-use forebay_wire::ids::{BootId, ChannelNo, DeviceUid};
+use forebay_wire::ids::{BootId, DeviceUid};
 use forebay_wire::limits::{QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
 
-use super::block::{BLOCK_MAGIC, BLOCK_VERSION, GapRecord, ReadingRecord, Row, Series};
+use super::block::{
+    BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, GapRecord, ReadingRecord, Row, Series,
+};
 use super::bytes::{put_text, put_varint, put_zigzag};
+use super::head::encode_block;
 use super::key::{BlockKey, TopicPartition};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, SERIES_PER_BLOCK_MAX};
 use crate::units::{Epoch, EventTime, Offset};
 
-/// Bytes before the payload.
-pub const BLOCK_HEAD_BYTES: usize = 2 + 1 + 1 + 4 + 4 + 8 + 2 + 8 + 8;
-/// Codec byte of a readings payload: columns of delta varints.
-pub const CODEC_READINGS: u8 = 1;
-/// Codec byte of a rows payload: time deltas and raw lines.
-pub const CODEC_ROWS: u8 = 2;
 /// Columns of a readings payload, in byte-table order.
 pub(super) const COLUMNS: usize = 8;
 /// Length prefixes of the columns and the dictionary, at the most.
@@ -88,7 +85,7 @@ pub struct Full;
 #[derive(Debug, Clone)]
 pub struct ReadingsBuilder {
     dictionary: Vec<u8>,
-    known: Vec<(DeviceUid, BootId, ChannelNo)>,
+    known: Vec<Series>,
     columns: [Vec<u8>; COLUMNS],
     deltas: DeltaState,
     count: u16,
@@ -178,7 +175,7 @@ impl ReadingsBuilder {
             payload.extend_from_slice(column);
         }
         let key = BlockKey { at, base, chunk: 0 };
-        finish(key, epoch, CODEC_READINGS, done.count, times, &payload)
+        encode_block(key, epoch, CODEC_READINGS, done.count, times, &payload)
     }
 
     /// Whether a record of any content still fits, with `more` bytes beside it.
@@ -191,15 +188,14 @@ impl ReadingsBuilder {
     }
 
     fn intern(&mut self, series: &Series) -> Result<usize, Full> {
-        let id = (series.uid, series.boot, series.channel);
-        if let Some(index) = self.known.iter().position(|known| *known == id) {
+        if let Some(index) = self.known.iter().position(|known| known == series) {
             return Ok(index);
         }
         self.has_room(SERIES_BYTES_WORST)?;
         if self.known.len() == SERIES_PER_BLOCK_MAX {
             return Err(Full);
         }
-        self.known.push(id);
+        self.known.push(series.clone());
         self.deltas.add_series(series.uid, series.boot);
         let out = &mut self.dictionary;
         out.extend_from_slice(&series.uid.0);
@@ -296,45 +292,21 @@ impl RowsBuilder {
             .times
             .expect("a block is sealed only with records in it");
         let key = BlockKey { at, base, chunk: 0 };
-        finish(key, epoch, CODEC_ROWS, done.count, times, &done.payload)
+        encode_block(key, epoch, CODEC_ROWS, done.count, times, &done.payload)
     }
-}
-
-fn finish(
-    key: BlockKey,
-    epoch: Epoch,
-    codec: u8,
-    count: u16,
-    (time_min, time_max): (EventTime, EventTime),
-    payload: &[u8],
-) -> Vec<u8> {
-    let mut out = Vec::with_capacity(BLOCK_HEAD_BYTES + payload.len());
-    out.extend_from_slice(&BLOCK_MAGIC);
-    out.push(BLOCK_VERSION);
-    out.push(codec);
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&epoch.0.to_le_bytes());
-    out.extend_from_slice(&key.base.0.to_le_bytes());
-    out.extend_from_slice(&count.to_le_bytes());
-    out.extend_from_slice(&time_min.0.to_le_bytes());
-    out.extend_from_slice(&time_max.0.to_le_bytes());
-    out.extend_from_slice(payload);
-    let crc = super::decode::block_crc(key, &out);
-    out[4..8].copy_from_slice(&crc.to_le_bytes());
-    assert!(out.len() <= BLOCK_BYTES_MAX, "the builder let a block grow");
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use forebay_wire::ids::{Ordinal, Tick};
+    use forebay_wire::ids::{ChannelNo, Ordinal, Tick};
     use forebay_wire::message::Quality;
     use proptest::prelude::*;
 
-    use super::super::block::{BlockFault, Body, Record};
+    use super::super::block::{BLOCK_MAGIC, BLOCK_VERSION, BlockFault, Body, Record};
     use super::super::decode::{decode, decode_head};
+    use super::super::head::block_crc;
     use super::*;
     use crate::record::GapReason;
     use crate::units::{PartitionId, TopicId};
@@ -458,7 +430,7 @@ mod tests {
             assert!(decode(key(7), &bytes[..len]).is_err(), "cut at {len}");
         }
         let moved = decode(key(8), &bytes).map_err(|error| error.fault);
-        assert!(matches!(moved, Err(BlockFault::Crc { .. })), "another key");
+        assert_eq!(moved, Err(BlockFault::OtherPlace { found: key(7) }));
     }
 
     fn any_record() -> impl Strategy<Value = (u8, u8, Record)> {
@@ -551,8 +523,13 @@ mod tests {
                 bytes[..2].copy_from_slice(&BLOCK_MAGIC);
                 bytes[2] = BLOCK_VERSION;
                 bytes[3] = 1 + bytes[3] % 2;
-                bytes[12..20].fill(0);
-                let crc = super::super::decode::block_crc(key(0), &bytes);
+                let length = bytes.len() as u16;
+                bytes[8..10].copy_from_slice(&length.to_le_bytes());
+                bytes[10..26].fill(0);
+                bytes[12] = AT.partition.0 as u8;
+                bytes[26] %= 8;
+                bytes[27] = 0;
+                let crc = block_crc(&bytes);
                 bytes[4..8].copy_from_slice(&crc.to_le_bytes());
                 let _ = decode(key(0), &bytes);
             }

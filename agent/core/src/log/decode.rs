@@ -7,61 +7,16 @@ use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::message::Quality;
 
 use super::block::{
-    BLOCK_MAGIC, BLOCK_VERSION, Block, BlockError, BlockFault, BlockHead, Body, GapRecord,
+    BLOCK_HEAD_BYTES, Block, BlockError, BlockFault, Body, CODEC_READINGS, CODEC_ROWS, GapRecord,
     ReadingRecord, Record, Row, Series,
 };
-use super::builder::{BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, COLUMNS, Column, DeltaState};
+use super::builder::{COLUMNS, Column, DeltaState};
 use super::bytes::{Malformed, Reader};
+pub use super::head::{decode_head, self_key};
 use super::key::BlockKey;
-use crate::limits::{BLOCK_RECORDS_MAX, SERIES_PER_BLOCK_MAX};
+use crate::limits::SERIES_PER_BLOCK_MAX;
 use crate::record::{GAPS, GapReason, QUALITIES};
-use crate::units::{Epoch, EventTime, Offset};
-
-/// CRC-32C over the key and everything but the CRC field itself, so that a block
-/// under another key is found as well as a flipped bit.
-#[must_use]
-pub(super) fn block_crc(key: BlockKey, block: &[u8]) -> u32 {
-    let crc = crc32c::crc32c(&key.to_bytes());
-    let crc = crc32c::crc32c_append(crc, &block[..4]);
-    crc32c::crc32c_append(crc, &block[8..])
-}
-
-/// Reads a block's head after checking all of its bytes.
-///
-/// # Errors
-/// When the bytes are no block, are of a newer version or fail their CRC.
-pub fn decode_head(key: BlockKey, bytes: &[u8]) -> Result<BlockHead, BlockError> {
-    let fail = |fault| BlockError { key, fault };
-    if bytes.len() < BLOCK_HEAD_BYTES || bytes[..2] != BLOCK_MAGIC {
-        return Err(fail(BlockFault::NoBlock));
-    }
-    if bytes[2] != BLOCK_VERSION {
-        return Err(fail(BlockFault::Version { found: bytes[2] }));
-    }
-    let mut reader = Reader::new(&bytes[4..BLOCK_HEAD_BYTES]);
-    let head = read_head(&mut reader).map_err(|_| fail(BlockFault::NoBlock))?;
-    let (stored, actual) = (head.0, block_crc(key, bytes));
-    if stored != actual {
-        return Err(fail(BlockFault::Crc { stored, actual }));
-    }
-    let head = head.1;
-    if head.base != key.base || head.count == 0 || usize::from(head.count) > BLOCK_RECORDS_MAX {
-        return Err(fail(BlockFault::Malformed { position: 12 }));
-    }
-    Ok(head)
-}
-
-fn read_head(reader: &mut Reader<'_>) -> Result<(u32, BlockHead), Malformed> {
-    let crc = u32::from_le_bytes(reader.array()?);
-    let head = BlockHead {
-        epoch: Epoch(u32::from_le_bytes(reader.array()?)),
-        base: Offset(u64::from_le_bytes(reader.array()?)),
-        count: u16::from_le_bytes(reader.array()?),
-        time_min: EventTime(i64::from_le_bytes(reader.array()?)),
-        time_max: EventTime(i64::from_le_bytes(reader.array()?)),
-    };
-    Ok((crc, head))
-}
+use crate::units::EventTime;
 
 /// Reads a whole block.
 ///
@@ -74,12 +29,12 @@ pub fn decode(key: BlockKey, bytes: &[u8]) -> Result<Block, BlockError> {
     let body = match bytes[3] {
         CODEC_READINGS => read_readings(&mut reader, count),
         CODEC_ROWS => read_rows(&mut reader, count),
-        _ => Err(Malformed { position: 3 }),
+        _ => Err(Malformed { position: 0 }),
     };
     let body = body.map_err(|at| BlockError {
         key,
         fault: BlockFault::Malformed {
-            position: at.position,
+            position: BLOCK_HEAD_BYTES + at.position,
         },
     })?;
     Ok(Block {

@@ -1,0 +1,145 @@
+//! The head of a block: what it is, where it belongs, and a CRC over all of it.
+//! A block describes itself, so that it can be found and named without a key
+//! beside it. Byte table: `agent/core/docs/format.md`.
+
+use super::block::{
+    BLOCK_HEAD_BYTES, BLOCK_MAGIC, BLOCK_VERSION, BlockError, BlockFault, BlockHead,
+};
+use super::bytes::{Malformed, Reader};
+use super::key::{BlockKey, TopicPartition};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX};
+use crate::units::{Epoch, EventTime, Offset, PartitionId, TopicId};
+
+const _: () = assert!(
+    BLOCK_BYTES_MAX <= u16::MAX as usize,
+    "a length takes two bytes"
+);
+
+/// What the fixed part says, before anything of it is believed.
+struct Raw {
+    crc: u32,
+    length: usize,
+    at: TopicPartition,
+    head: BlockHead,
+}
+
+fn read_raw(bytes: &[u8]) -> Result<Raw, Malformed> {
+    let mut reader = Reader::new(bytes);
+    reader.take(4)?;
+    let crc = u32::from_le_bytes(reader.array()?);
+    let length = usize::from(u16::from_le_bytes(reader.array()?));
+    let topic = TopicId(u16::from_le_bytes(reader.array()?));
+    let partition = PartitionId(u16::from_le_bytes(reader.array()?));
+    let head = BlockHead {
+        epoch: Epoch(u32::from_le_bytes(reader.array()?)),
+        base: Offset(u64::from_le_bytes(reader.array()?)),
+        count: u16::from_le_bytes(reader.array()?),
+        time_min: EventTime(i64::from_le_bytes(reader.array()?)),
+        time_max: EventTime(i64::from_le_bytes(reader.array()?)),
+    };
+    let at = TopicPartition { topic, partition };
+    Ok(Raw {
+        crc,
+        length,
+        at,
+        head,
+    })
+}
+
+/// CRC-32C over everything but the CRC field itself.
+#[must_use]
+pub(super) fn block_crc(block: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&block[..4]), &block[8..])
+}
+
+/// Where the block belongs whose head `bytes` start with, and its length in
+/// bytes, which may be more than are at hand. Checks magic, version and the
+/// bounds of the length only: what it says is a claim until [`decode_head`].
+#[must_use]
+pub fn self_key(bytes: &[u8]) -> Option<(BlockKey, usize)> {
+    if bytes.get(..2)? != BLOCK_MAGIC || *bytes.get(2)? != BLOCK_VERSION {
+        return None;
+    }
+    let raw = read_raw(bytes).ok()?;
+    let key = BlockKey {
+        at: raw.at,
+        base: raw.head.base,
+        chunk: 0,
+    };
+    (BLOCK_HEAD_BYTES..=BLOCK_BYTES_MAX)
+        .contains(&raw.length)
+        .then_some((key, raw.length))
+}
+
+/// Reads a block's head after checking all of its bytes.
+///
+/// # Errors
+/// When the bytes are not one whole block, are of another version, fail their
+/// CRC or belong to another key.
+pub fn decode_head(key: BlockKey, bytes: &[u8]) -> Result<BlockHead, BlockError> {
+    let fail = |fault| Err(BlockError { key, fault });
+    if bytes.len() < BLOCK_HEAD_BYTES || bytes[..2] != BLOCK_MAGIC {
+        return fail(BlockFault::NoBlock);
+    }
+    if bytes[2] != BLOCK_VERSION {
+        return fail(BlockFault::Version { found: bytes[2] });
+    }
+    let Ok(raw) = read_raw(bytes) else {
+        return fail(BlockFault::NoBlock);
+    };
+    let (stored, actual) = (raw.crc, block_crc(bytes));
+    if stored != actual {
+        return fail(BlockFault::Crc { stored, actual });
+    }
+    if raw.length != bytes.len() || raw.length > BLOCK_BYTES_MAX {
+        return fail(BlockFault::Malformed { position: 8 });
+    }
+    let found = BlockKey {
+        at: raw.at,
+        base: raw.head.base,
+        chunk: 0,
+    };
+    if found != key {
+        return fail(BlockFault::OtherPlace { found });
+    }
+    let count = usize::from(raw.head.count);
+    if !(1..=BLOCK_RECORDS_MAX).contains(&count)
+        || raw.head.base.0.checked_add(count as u64).is_none()
+    {
+        return fail(BlockFault::Malformed { position: 26 });
+    }
+    Ok(raw.head)
+}
+
+/// Puts the head before a payload.
+///
+/// # Panics
+/// When the block would be longer than [`BLOCK_BYTES_MAX`]: builders know their size.
+pub(super) fn encode_block(
+    key: BlockKey,
+    epoch: Epoch,
+    codec: u8,
+    count: u16,
+    (time_min, time_max): (EventTime, EventTime),
+    payload: &[u8],
+) -> Vec<u8> {
+    let length = BLOCK_HEAD_BYTES + payload.len();
+    assert!(length <= BLOCK_BYTES_MAX, "a builder let a block grow");
+    let mut out = Vec::with_capacity(length);
+    out.extend_from_slice(&BLOCK_MAGIC);
+    out.push(BLOCK_VERSION);
+    out.push(codec);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&(length as u16).to_le_bytes());
+    out.extend_from_slice(&key.at.topic.0.to_le_bytes());
+    out.extend_from_slice(&key.at.partition.0.to_le_bytes());
+    out.extend_from_slice(&epoch.0.to_le_bytes());
+    out.extend_from_slice(&key.base.0.to_le_bytes());
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&time_min.0.to_le_bytes());
+    out.extend_from_slice(&time_max.0.to_le_bytes());
+    out.extend_from_slice(payload);
+    let crc = block_crc(&out);
+    out[4..8].copy_from_slice(&crc.to_le_bytes());
+    out
+}
