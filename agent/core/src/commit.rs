@@ -12,6 +12,7 @@ use forebay_wire::ids::Ordinal;
 use crate::ledger::Source;
 use crate::limits::PENDING_RECORDS_MAX;
 use crate::log::appender::Appender;
+use crate::log::head::stamp_unsynced;
 use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
 use crate::record::{GapRecord, ReadingRecord, Row, Series};
@@ -157,7 +158,13 @@ impl GroupCommit {
         for (at, appender) in &mut self.appenders {
             appender.seal();
             if appender.has_sealed() {
-                batch.blocks.extend(appender.take_sealed());
+                let durable = self.durable.get(at).map_or(0, |head| head.0);
+                batch.blocks.extend(appender.take_sealed().map(|mut block| {
+                    let unsynced = block.key.base.0 - durable;
+                    let unsynced = u32::try_from(unsynced).unwrap_or(u32::MAX);
+                    stamp_unsynced(&mut block.bytes, unsynced);
+                    block
+                }));
                 heads.push((*at, appender.next()));
             }
         }
@@ -214,6 +221,8 @@ impl GroupCommit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::decode::decode_head;
+    use crate::log::key::StoredBlock;
     use crate::units::{EventTime, PartitionId, TopicId};
 
     const AT: TopicPartition = TopicPartition {
@@ -230,6 +239,11 @@ mod tests {
 
     fn commit() -> GroupCommit {
         GroupCommit::new(Epoch(1), Span(20), BTreeMap::from([(AT, Offset(5))]))
+    }
+
+    fn durable_below(block: &StoredBlock) -> Offset {
+        let head = decode_head(block.key, &block.bytes).expect("a block");
+        head.durable_below()
     }
 
     #[test]
@@ -263,13 +277,15 @@ mod tests {
         commit.row(AT, &row(), Mono(0));
         let (token, batch) = commit.poll(Mono(20)).expect("due");
         assert_eq!(batch.blocks[0].key.base, Offset(5));
+        assert_eq!(durable_below(&batch.blocks[0]), Offset(5));
         commit.row(AT, &row(), Mono(20));
         assert!(commit.poll(Mono(1000)).is_none(), "one at a time");
         assert_eq!((commit.head(AT), commit.next(AT)), (Offset(5), Offset(7)));
         assert_eq!(commit.committed(token).heads, [(AT, Offset(6))]);
         assert_eq!(commit.head(AT), Offset(6));
         assert!(!commit.is_idle());
-        let (token, _) = commit.poll(Mono(1000)).expect("the second");
+        let (token, batch) = commit.poll(Mono(1000)).expect("the second");
+        assert_eq!(durable_below(&batch.blocks[0]), Offset(6));
         commit.committed(token);
         assert!(commit.is_idle());
     }

@@ -14,7 +14,7 @@ pub const BLOCK_MAGIC: [u8; 2] = *b"FB";
 /// Version of the byte table. Version 1 was never released.
 pub const BLOCK_VERSION: u8 = 2;
 /// Bytes before the payload.
-pub const BLOCK_HEAD_BYTES: usize = 2 + 1 + 1 + 4 + 2 + 2 + 2 + 4 + 8 + 2 + 8 + 8;
+pub const BLOCK_HEAD_BYTES: usize = 2 + 1 + 1 + 4 + 2 + 2 + 2 + 4 + 8 + 2 + 8 + 8 + 4;
 /// Codec byte of a readings payload: columns, each in its own encoding.
 pub const CODEC_READINGS: u8 = 1;
 /// Codec byte of a rows payload: time deltas and raw lines.
@@ -81,9 +81,20 @@ pub struct BlockHead {
     /// Smallest and largest event time inside.
     pub time_min: EventTime,
     pub time_max: EventTime,
+    /// Records of the partition just before this block that were not durable yet
+    /// when its batch was cut: all before these were. `None`: nobody said.
+    pub unsynced: Option<u32>,
 }
 
 impl BlockHead {
+    /// All offsets of the partition below this were durable when the block was
+    /// written: what proves that a hole is a loss and not a write that was cut.
+    #[must_use]
+    pub fn durable_below(&self) -> Offset {
+        let unsynced = self.unsynced.map_or(u64::MAX, u64::from);
+        Offset(self.base.0.saturating_sub(unsynced))
+    }
+
     /// Offset after the last record.
     #[must_use]
     pub fn end(&self) -> Offset {

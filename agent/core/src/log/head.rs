@@ -15,6 +15,10 @@ const _: () = assert!(
     "a length takes two bytes"
 );
 
+/// Stands in a head that does not say what was durable before the block.
+const UNSYNCED_UNSAID: u32 = u32::MAX;
+const UNSYNCED_AT: usize = BLOCK_HEAD_BYTES - 4;
+
 /// What the fixed part says, before anything of it is believed.
 struct Raw {
     crc: u32,
@@ -36,6 +40,7 @@ fn read_raw(bytes: &[u8]) -> Result<Raw, Malformed> {
         count: u16::from_le_bytes(reader.array()?),
         time_min: EventTime(i64::from_le_bytes(reader.array()?)),
         time_max: EventTime(i64::from_le_bytes(reader.array()?)),
+        unsynced: Some(u32::from_le_bytes(reader.array()?)).filter(|n| *n != UNSYNCED_UNSAID),
     };
     let at = TopicPartition { topic, partition };
     Ok(Raw {
@@ -138,8 +143,23 @@ pub(super) fn encode_block(
     out.extend_from_slice(&count.to_le_bytes());
     out.extend_from_slice(&time_min.0.to_le_bytes());
     out.extend_from_slice(&time_max.0.to_le_bytes());
+    out.extend_from_slice(&UNSYNCED_UNSAID.to_le_bytes());
     out.extend_from_slice(payload);
-    let crc = block_crc(&out);
-    out[4..8].copy_from_slice(&crc.to_le_bytes());
+    write_crc(&mut out);
     out
+}
+
+/// Writes into a block's head how many records before it are not durable yet, as
+/// its batch is cut ([`BlockHead::unsynced`]).
+///
+/// # Panics
+/// When the bytes are shorter than a head: they are a builder's.
+pub(crate) fn stamp_unsynced(block: &mut [u8], unsynced: u32) {
+    block[UNSYNCED_AT..BLOCK_HEAD_BYTES].copy_from_slice(&unsynced.to_le_bytes());
+    write_crc(block);
+}
+
+fn write_crc(block: &mut [u8]) {
+    let crc = block_crc(block);
+    block[4..8].copy_from_slice(&crc.to_le_bytes());
 }

@@ -82,6 +82,7 @@ mod tests {
             count,
             time_min: EventTime(times.0),
             time_max: EventTime(times.1),
+            unsynced: None,
         }
     }
 
