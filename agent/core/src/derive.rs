@@ -298,6 +298,7 @@ mod tests {
     use super::*;
     use crate::engine::config::{Aggregate, Bounds, Emit, KeySpec, TimeRules};
     use crate::engine::config::{WindowKind, WindowSpec};
+    use crate::record::ValueKind;
     use crate::units::{Epoch, Span};
 
     const FIRST: TopicId = TopicId(16);
@@ -323,7 +324,7 @@ mod tests {
             uid: DeviceUid([1; 8]),
             boot: BootId(1),
             channel: ChannelNo(0),
-            scale: 0,
+            kind: ValueKind::Scaled { scale: 0 },
             name: Arc::from("a"),
             unit: Arc::from(""),
         };

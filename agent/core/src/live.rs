@@ -9,18 +9,18 @@ use forebay_wire::ids::DeviceUid;
 use forebay_wire::message::Quality;
 
 use crate::limits::LIVE_SERIES_MAX;
-use crate::record::{ReadingRecord, Series};
+use crate::record::{Figure, ReadingRecord, Series};
 use crate::units::EventTime;
 
-/// Powers of ten that are exact in a double.
-const POWERS: [f64; 10] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-
-/// The figure that a scaled integer stands for, correctly rounded: both operands
-/// of the one division are exact. `None` when the reading has no value.
+/// The figure that a reading stands for, see [`Figure::to_f64`]. `None` when it
+/// has no value.
 #[must_use]
 pub fn figure(series: &Series, record: &ReadingRecord) -> Option<f64> {
-    let power = POWERS.get(usize::from(series.scale))?;
-    (record.quality == Quality::Ok).then(|| f64::from(record.value) / power)
+    let figure = Figure {
+        value: record.value,
+        kind: series.kind,
+    };
+    figure.to_f64().filter(|_| record.quality == Quality::Ok)
 }
 
 /// A channel of a device, whatever the boot.
@@ -34,7 +34,6 @@ pub struct ChannelKey {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Live {
     pub unit: Arc<str>,
-    pub scale: u8,
     pub time: EventTime,
     /// `None` when the sensor reported a fault.
     pub value: Option<f64>,
@@ -69,7 +68,6 @@ impl LiveTable {
         }
         self.rows.push(Live {
             unit: series.unit.clone(),
-            scale: series.scale,
             time: EventTime(i64::MIN),
             value: None,
             quality: Quality::Ok,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
+use forebay_wire::limits::SCALE_MAX;
 use forebay_wire::message::{self, Quality};
 
 use crate::units::EventTime;
@@ -14,10 +15,59 @@ pub struct Series {
     pub uid: DeviceUid,
     pub boot: BootId,
     pub channel: ChannelNo,
-    /// A value v stands for v / 10^scale; 0 to 9.
-    pub scale: u8,
+    pub kind: ValueKind,
     pub name: Arc<str>,
     pub unit: Arc<str>,
+}
+
+/// Largest magnitude of a scaled value: a double holds all integers up to it.
+pub const SCALED_VALUE_MAX: u64 = 1 << 53;
+
+/// What the values of a series are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ValueKind {
+    /// A value v stands for v / 10^scale; scale is 0 to [`SCALE_MAX`], and v at
+    /// most [`SCALED_VALUE_MAX`] either way.
+    Scaled { scale: u8 },
+    /// A value is the bits of a finite f64.
+    Double,
+}
+
+/// Powers of ten that are exact in a double.
+const POWERS: [f64; SCALE_MAX as usize + 1] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+
+/// A value together with what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figure {
+    pub value: i64,
+    pub kind: ValueKind,
+}
+
+impl Figure {
+    /// A double; `None` when it is not finite: the log holds numbers only.
+    #[must_use]
+    pub fn double(value: f64) -> Option<Self> {
+        value.is_finite().then_some(Self {
+            value: value.to_bits().cast_signed(),
+            kind: ValueKind::Double,
+        })
+    }
+
+    /// The double nearest to the number meant: both operands of the one division
+    /// are exact. `None` for what no writer writes: a scale or a scaled value
+    /// above its maximum, a double that is no number.
+    #[must_use]
+    pub fn to_f64(self) -> Option<f64> {
+        match self.kind {
+            ValueKind::Scaled { scale } => {
+                let power = POWERS.get(usize::from(scale))?;
+                (self.value.unsigned_abs() <= SCALED_VALUE_MAX).then(|| self.value as f64 / power)
+            }
+            ValueKind::Double => {
+                Some(f64::from_bits(self.value.cast_unsigned())).filter(|v| v.is_finite())
+            }
+        }
+    }
 }
 
 /// One reading in the log.
@@ -30,9 +80,21 @@ pub struct ReadingRecord {
     pub time: EventTime,
     /// Half width of the interval that holds the true time, us.
     pub uncertainty_us: u32,
-    /// Scaled integer, see [`Series::scale`]; 0 unless `quality` is ok.
-    pub value: i32,
+    /// As the series' kind says; 0 unless `quality` is ok.
+    pub value: i64,
     pub quality: Quality,
+}
+
+impl ReadingRecord {
+    /// Whether the value is a number of its series' kind.
+    #[must_use]
+    pub fn has_figure(&self, series: &Series) -> bool {
+        let figure = Figure {
+            value: self.value,
+            kind: series.kind,
+        };
+        figure.to_f64().is_some()
+    }
 }
 
 /// Why ordinals will never come: what a device can say, and what only the gateway
@@ -131,6 +193,41 @@ pub fn gap_name(reason: GapReason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_are_the_nearest_doubles() {
+        const MOST: i64 = SCALED_VALUE_MAX as i64;
+        let scaled = |value, scale| Figure {
+            value,
+            kind: ValueKind::Scaled { scale },
+        };
+        let bits = |value: f64| Figure {
+            value: value.to_bits().cast_signed(),
+            kind: ValueKind::Double,
+        };
+        for (name, figure, want) in [
+            ("no decimals", scaled(7, 0), Some(7.0)),
+            ("two", scaled(-215, 2), Some(-2.15)),
+            ("largest scale", scaled(1, SCALE_MAX), Some(1e-9)),
+            ("one more", scaled(1, SCALE_MAX + 1), None),
+            (
+                "below the largest",
+                scaled(-MOST + 1, 0),
+                Some(-MOST as f64 + 1.0),
+            ),
+            ("largest value", scaled(-MOST, 0), Some(-MOST as f64)),
+            ("above it", scaled(-MOST - 1, 0), None),
+            ("a double", bits(0.1), Some(0.1)),
+            ("largest double", bits(f64::MAX), Some(f64::MAX)),
+            ("infinite", bits(f64::INFINITY), None),
+            ("no number", bits(f64::NAN), None),
+        ] {
+            assert_eq!(figure.to_f64(), want, "{name}");
+        }
+        assert_eq!(Figure::double(0.1), Some(bits(0.1)));
+        assert_eq!(Figure::double(f64::NAN), None);
+        assert_eq!(Figure::double(f64::NEG_INFINITY), None);
+    }
 
     #[test]
     fn names_stand_in_order_of_codes() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::forward::{ConnNo, SendNo};
-use forebay_core::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series};
+use forebay_core::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series, ValueKind};
 use forebay_core::log::key::TopicPartition;
 use forebay_core::payload::{
     AckMessage, Command, DataMessage, GatewayName, MessageId, SessionNonce, StreamName,
@@ -55,7 +55,7 @@ fn block(partition: u16, epoch: u32, first: u64, count: u64) -> Block {
         uid,
         boot,
         channel: ChannelNo(0),
-        scale: 2,
+        kind: ValueKind::Scaled { scale: 2 },
         name: Arc::from("temperature"),
         unit: Arc::from("degC"),
     };
@@ -78,7 +78,7 @@ fn block(partition: u16, epoch: u32, first: u64, count: u64) -> Block {
             tick: Tick(offset),
             time,
             uncertainty_us: 1,
-            value: offset as i32,
+            value: offset as i64,
             quality: Quality::Ok,
         })
     };

@@ -11,7 +11,7 @@ use forebay_wire::message::{Ack, ChannelInfo, Hello, HelloAck, SyncReq};
 use super::clock::DeviceClock;
 use crate::ledger::Source;
 use crate::limits::PROBES_KEPT;
-use crate::record::Series;
+use crate::record::{Series, ValueKind};
 use crate::units::Mono;
 
 /// Pause between the probes that find the first fit.
@@ -122,7 +122,7 @@ impl Device {
             uid: self.source.uid,
             boot: self.source.boot,
             channel: info.channel,
-            scale: info.scale,
+            kind: ValueKind::Scaled { scale: info.scale },
             name,
             unit: Arc::from(info.unit.as_str()),
         });

@@ -402,7 +402,7 @@ fn pass_on(
         return;
     };
     let value = match reading.quality {
-        Quality::Ok => reading.value,
+        Quality::Ok => i64::from(reading.value),
         Quality::Stale
         | Quality::Saturated
         | Quality::BusError

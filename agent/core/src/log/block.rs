@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::key::{BlockKey, TopicPartition};
-pub use crate::record::{GapRecord, ReadingRecord, Record, Row, Series};
+pub use crate::record::{Figure, GapRecord, ReadingRecord, Record, Row, Series, ValueKind};
 use crate::units::{Epoch, EventTime, Offset};
 
 /// First bytes of every block.

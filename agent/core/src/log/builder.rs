@@ -6,7 +6,7 @@ use forebay_wire::ids::{BootId, DeviceUid};
 use forebay_wire::limits::{QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
 
 use super::block::{
-    BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, GapRecord, ReadingRecord, Row, Series,
+    BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, GapRecord, ReadingRecord, Row, Series, ValueKind,
 };
 use super::bytes::{put_text, put_varint, put_zigzag};
 use super::head::encode_block;
@@ -24,10 +24,20 @@ const _: () = assert!(
 );
 
 /// Columns' worst for one record: kind 2, time 10, ordinal 10, tick 10,
-/// uncertainty 5, value 5, quality 1; or a gap's 45.
-const RECORD_BYTES_WORST: usize = 45;
+/// uncertainty 5, value 10, quality 1; or a gap's 45.
+const RECORD_BYTES_WORST: usize = 48;
 /// Longest dictionary entry: uid 8, boot 5, channel 1, scale 1, two texts.
 const SERIES_BYTES_WORST: usize = 8 + 5 + 2 + 1 + QUANTITY_BYTES_MAX + 1 + UNIT_BYTES_MAX;
+
+/// Byte of a series whose values are doubles; one of scaled values has its scale there.
+pub(super) const KIND_DOUBLE: u8 = 0x80;
+
+fn kind_byte(kind: ValueKind) -> u8 {
+    match kind {
+        ValueKind::Scaled { scale } => scale,
+        ValueKind::Double => KIND_DOUBLE,
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Column {
@@ -55,7 +65,7 @@ pub(super) struct SourceState {
 pub(super) struct DeltaState {
     pub sources: Vec<SourceState>,
     /// Index into `sources` and the last value, per series.
-    pub series: Vec<(usize, i32)>,
+    pub series: Vec<(usize, i64)>,
     pub time: i64,
     pub uncertainty: u32,
 }
@@ -132,7 +142,11 @@ impl ReadingsBuilder {
     ///
     /// # Errors
     /// [`Full`] when it does not fit; the builder is then unchanged.
+    ///
+    /// # Panics
+    /// When the value is no number: see [`Figure::double`](crate::record::Figure::double).
     pub fn push_reading(&mut self, series: &Series, reading: &ReadingRecord) -> Result<(), Full> {
+        assert!(reading.has_figure(series), "a value that is no number");
         self.has_room(0)?;
         let index = self.intern(series)?;
         self.put_reading(index, reading);
@@ -201,7 +215,7 @@ impl ReadingsBuilder {
         out.extend_from_slice(&series.uid.0);
         put_varint(out, u64::from(series.boot.0));
         out.push(series.channel.0);
-        out.push(series.scale);
+        out.push(kind_byte(series.kind));
         put_text(out, &series.name);
         put_text(out, &series.unit);
         Ok(self.known.len() - 1)
@@ -220,7 +234,7 @@ impl ReadingsBuilder {
         let uncertainty = i64::from(reading.uncertainty_us) - i64::from(self.deltas.uncertainty);
         self.deltas.uncertainty = reading.uncertainty_us;
         put_zigzag(&mut self.columns[Column::Uncertainty as usize], uncertainty);
-        let value = i64::from(reading.value) - i64::from(last_value);
+        let value = reading.value.wrapping_sub(last_value);
         self.deltas.series[index].1 = reading.value;
         put_zigzag(&mut self.columns[Column::Value as usize], value);
         self.columns[Column::Quality as usize].push(reading.quality as u8);
@@ -321,13 +335,13 @@ mod tests {
             uid: DeviceUid([device; 8]),
             boot: BootId(u32::from(device)),
             channel: ChannelNo(channel),
-            scale: 2,
+            kind: ValueKind::Scaled { scale: 2 },
             name: Arc::from("temperature"),
             unit: Arc::from("degC"),
         }
     }
 
-    fn reading(ordinal: u64, time: i64, value: i32) -> ReadingRecord {
+    fn reading(ordinal: u64, time: i64, value: i64) -> ReadingRecord {
         ReadingRecord {
             series: 0,
             ordinal: Ordinal(ordinal),
@@ -355,7 +369,7 @@ mod tests {
         for n in 0..BLOCK_RECORDS_MAX as u64 {
             let time = 1_700_000_000_000_000 + n as i64 * 100_000;
             if builder
-                .push_reading(&series, &reading(n, time, 2100 + n as i32 % 3))
+                .push_reading(&series, &reading(n, time, 2100 + n as i64 % 3))
                 .is_ok()
             {
                 count += 1;
@@ -438,7 +452,7 @@ mod tests {
             any::<[u64; 2]>(),
             any::<i64>(),
             any::<u32>(),
-            any::<i32>(),
+            any::<i32>().prop_map(i64::from),
             0..7_usize,
         );
         (0..3_u8, 0..3_u8, any::<bool>(), reading).prop_map(|(device, channel, gap, r)| {

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
+use forebay_wire::limits::SCALE_MAX;
 use forebay_wire::message::Quality;
 
 use super::block::{
     BLOCK_HEAD_BYTES, Block, BlockError, BlockFault, Body, CODEC_READINGS, CODEC_ROWS, GapRecord,
-    ReadingRecord, Record, Row, Series,
+    ReadingRecord, Record, Row, Series, ValueKind,
 };
-use super::builder::{COLUMNS, Column, DeltaState};
+use super::builder::{COLUMNS, Column, DeltaState, KIND_DOUBLE};
 use super::bytes::{Malformed, Reader};
 pub use super::head::{decode_head, self_key};
 use super::key::BlockKey;
@@ -78,7 +79,13 @@ fn read_readings(reader: &mut Reader<'_>, count: usize) -> Result<Body, Malforme
     end_of(reader)?;
     let mut records = Vec::with_capacity(count);
     for _ in 0..count {
-        records.push(read_record(&mut columns, &mut deltas)?);
+        let record = read_record(&mut columns, &mut deltas)?;
+        if let Record::Reading(r) = &record
+            && !r.has_figure(&series[usize::from(r.series)])
+        {
+            return Err(columns[Column::Value as usize].malformed());
+        }
+        records.push(record);
     }
     columns.iter().try_for_each(end_of)?;
     Ok(Body::Readings { series, records })
@@ -96,7 +103,7 @@ fn read_series(reader: &mut Reader<'_>) -> Result<(Vec<Series>, DeltaState), Mal
             uid: DeviceUid(reader.array()?),
             boot: boot(reader)?,
             channel: ChannelNo(reader.byte()?),
-            scale: reader.byte()?,
+            kind: kind_from(reader.byte()?).ok_or(reader.malformed())?,
             name: Arc::from(reader.text()?),
             unit: Arc::from(reader.text()?),
         };
@@ -111,6 +118,14 @@ fn boot(reader: &mut Reader<'_>) -> Result<BootId, Malformed> {
     u32::try_from(raw)
         .map(BootId)
         .map_err(|_| reader.malformed())
+}
+
+fn kind_from(byte: u8) -> Option<ValueKind> {
+    match byte {
+        0..=SCALE_MAX => Some(ValueKind::Scaled { scale: byte }),
+        KIND_DOUBLE => Some(ValueKind::Double),
+        _ => None,
+    }
 }
 
 fn read_record(
@@ -138,8 +153,7 @@ fn read_record(
     let wide = i64::from(deltas.uncertainty).wrapping_add(uncertainty.zigzag()?);
     deltas.uncertainty = u32::try_from(wide).map_err(|_| uncertainty.malformed())?;
     let values = &mut columns[Column::Value as usize];
-    let wide = i64::from(last_value).wrapping_add(values.zigzag()?);
-    let value = i32::try_from(wide).map_err(|_| values.malformed())?;
+    let value = last_value.wrapping_add(values.zigzag()?);
     deltas.series[index].1 = value;
     let qualities = &mut columns[Column::Quality as usize];
     let code = qualities.byte()?;

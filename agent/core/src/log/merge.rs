@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
     use crate::limits::BLOCK_RECORDS_MAX;
-    use crate::record::{GapReason, GapRecord, ReadingRecord, Row, Series};
+    use crate::record::{GapReason, GapRecord, ReadingRecord, Row, Series, ValueKind};
     use crate::units::{EventTime, PartitionId, TopicId};
 
     const AT: TopicPartition = TopicPartition {
@@ -166,7 +166,10 @@ mod tests {
             uid: DeviceUid([n as u8 % 2; 8]),
             boot: BootId(1),
             channel: ChannelNo(n as u8 % 3),
-            scale: n as u8 % 2,
+            kind: match n % 3 {
+                0 => ValueKind::Double,
+                n => ValueKind::Scaled { scale: n as u8 },
+            },
             name: Arc::from("x"),
             unit: Arc::from(if n.is_multiple_of(5) { "V" } else { "" }),
         }
@@ -198,7 +201,7 @@ mod tests {
                         tick: Tick(n * 1000),
                         time,
                         uncertainty_us: 5,
-                        value: n as i32 % 11,
+                        value: n as i64 % 11,
                         quality: Quality::Ok,
                     },
                 ),

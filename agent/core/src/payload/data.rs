@@ -10,7 +10,8 @@ use forebay_wire::message::Quality;
 use super::PAYLOAD_VERSION;
 use super::json::{push_args, push_text};
 use super::names::{GatewayName, StreamName};
-use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series};
+use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series, ValueKind};
+pub use crate::record::Figure;
 use crate::record::{GapReason, gap_name, quality_name};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
@@ -29,14 +30,6 @@ pub struct MessageId {
     pub first: Offset,
     /// Offset of the last record, itself included.
     pub last: Offset,
-}
-
-/// A scaled integer: `value / 10^scale`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figure {
-    pub value: i32,
-    /// 0 to 9.
-    pub scale: u8,
 }
 
 /// One reading as the upstream sees it.
@@ -200,7 +193,7 @@ impl<'a> ReadingText<'a> {
     fn of_log(reading: &ReadingRecord, series: &'a Series) -> Self {
         let figure = Figure {
             value: reading.value,
-            scale: series.scale,
+            kind: series.kind,
         };
         Self {
             device: series.uid,
@@ -296,16 +289,22 @@ fn push_time_member(out: &mut String, time: EventTime) {
     out.push_str(std::str::from_utf8(&text).expect("digits and marks are ASCII"));
 }
 
-/// The decimal with exactly `scale` digits after the point, so that the scale
-/// reads back.
+/// A scaled value as the decimal with exactly `scale` digits after the point, so
+/// that the scale reads back; a double as the shortest text that reads back as it.
 fn push_figure(out: &mut String, figure: Figure) {
-    let scale = usize::from(figure.scale);
-    let sign = if figure.value < 0 { "-" } else { "" };
-    let digits = format!(
-        "{:0>width$}",
-        figure.value.unsigned_abs(),
-        width = scale + 1
-    );
+    match figure.kind {
+        ValueKind::Scaled { scale } => push_scaled(out, figure.value, usize::from(scale)),
+        ValueKind::Double => match figure.to_f64() {
+            Some(value) => push_args(out, format_args!("{value:?}")),
+            // Decoding refuses what is no number, so none gets here.
+            None => out.push_str("null"),
+        },
+    }
+}
+
+fn push_scaled(out: &mut String, value: i64, scale: usize) {
+    let sign = if value < 0 { "-" } else { "" };
+    let digits = format!("{:0>width$}", value.unsigned_abs(), width = scale + 1);
     let (whole, decimals) = digits.split_at(digits.len() - scale);
     push_args(out, format_args!("{sign}{whole}"));
     if scale > 0 {

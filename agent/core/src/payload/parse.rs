@@ -5,7 +5,7 @@
 //! BLOCK_RECORDS_MAX, checked before memory is taken.
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
-use forebay_wire::limits::{QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
+use forebay_wire::limits::{QUANTITY_BYTES_MAX, SCALE_MAX, UNIT_BYTES_MAX};
 use forebay_wire::message::Quality;
 
 use super::control;
@@ -13,7 +13,7 @@ use super::data::{DataBody, DataGap, DataMessage, DataReading, DataRecord, Figur
 use super::json::{PayloadError, PayloadFault, Reader, need, set};
 use super::names::{GatewayName, StreamName};
 use crate::limits::{BLOCK_RECORDS_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
-use crate::record::{GAPS, GapReason, QUALITIES};
+use crate::record::{GAPS, GapReason, QUALITIES, SCALED_VALUE_MAX, ValueKind};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
 
@@ -288,11 +288,22 @@ fn read_value(reader: &mut Reader<'_>) -> Result<Option<Figure>, PayloadError> {
     figure.map(Some).ok_or_else(|| reader.value_error("value"))
 }
 
+/// What the text says, in the kind that is written as this text again. A double
+/// with few decimals reads as a scaled value: the same number, the same text.
 fn parse_figure(text: &str) -> Option<Figure> {
+    parse_scaled(text).or_else(|| Figure::double(text.parse().ok()?))
+}
+
+fn parse_scaled(text: &str) -> Option<Figure> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let scale = u8::try_from(decimals.len())
         .ok()
-        .filter(|&scale| scale <= 9)?;
-    let value = format!("{whole}{decimals}").parse().ok()?;
-    Some(Figure { value, scale })
+        .filter(|&scale| scale <= SCALE_MAX)?;
+    let value: i64 = format!("{whole}{decimals}").parse().ok()?;
+    // An integer has no minus zero, a double has.
+    if value == 0 && text.starts_with('-') {
+        return None;
+    }
+    let kind = ValueKind::Scaled { scale };
+    (value.unsigned_abs() <= SCALED_VALUE_MAX).then_some(Figure { value, kind })
 }

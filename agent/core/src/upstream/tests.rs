@@ -12,7 +12,7 @@ use super::apply::{Applier, Outcome, Table};
 use super::counters::Counters;
 use super::rows::RowReader;
 use crate::limits::{REJECTED_KEPT_MAX, STORE_VALUE_BYTES_MAX};
-use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series};
+use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series, ValueKind};
 use crate::log::key::TopicPartition;
 use crate::payload::{DataMessage, GatewayName, MessageId, SessionNonce, StreamName};
 use crate::record::GapReason;
@@ -85,7 +85,7 @@ fn block(epoch: u32, first: u64, count: u64) -> Block {
         uid,
         boot,
         channel: ChannelNo(0),
-        scale: 1,
+        kind: ValueKind::Scaled { scale: 1 },
         name: Arc::from("temperature"),
         unit: Arc::from("degC"),
     };
@@ -107,7 +107,7 @@ fn block(epoch: u32, first: u64, count: u64) -> Block {
             tick: Tick(offset),
             time,
             uncertainty_us: 1,
-            value: offset as i32,
+            value: offset as i64,
             quality: Quality::Ok,
         })
     };

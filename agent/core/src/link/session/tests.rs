@@ -17,7 +17,7 @@ const BOOTED: u64 = 500;
 /// What the session passed on.
 #[derive(Debug, Default)]
 struct Taken {
-    readings: Vec<(u64, i32, EventTime)>,
+    readings: Vec<(u64, i64, EventTime)>,
     gaps: Vec<(u64, u64)>,
     full: bool,
 }
