@@ -3,6 +3,10 @@
 /// Largest stored block. sled spills values above about 7.6 KiB into files that
 /// it never syncs, so a block stays well below.
 pub const BLOCK_BYTES_MAX: usize = 6 * 1024;
+/// Blocks of one sealed segment.
+pub const SEGMENT_BLOCKS_MAX: usize = 1 << 19;
+/// Longest sealed segment.
+pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// Longest key of any entry of a database.
 pub const STORE_KEY_BYTES_MAX: usize = 512;
 /// Longest value of any entry of a database, see [`BLOCK_BYTES_MAX`].

@@ -11,7 +11,8 @@ use std::fmt;
 use crate::limits::{BLOCK_BYTES_MAX, META_KEY_BYTES_MAX, META_VALUE_BYTES_MAX};
 pub use crate::log::key::StoredBlock;
 use crate::log::key::TopicPartition;
-use crate::units::{Epoch, EventTime, GenerationNo, LogId, Offset, PartitionId, TopicId};
+pub use crate::log::segment::{SegmentId, SegmentInfo, SegmentRange};
+use crate::units::{Epoch, LogId, Offset};
 
 pub mod memory;
 
@@ -29,40 +30,6 @@ pub struct StoreInfo {
     /// Drawn at this opening: two copies of one directory count the same epochs
     /// but cannot draw the same nonces.
     pub nonce: u64,
-}
-
-/// A sealed segment: what one topic has in one generation. The unit of retention.
-/// In order of age.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegmentId {
-    pub generation: GenerationNo,
-    pub topic: TopicId,
-}
-
-/// What a segment holds of one partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SegmentRange {
-    pub partition: PartitionId,
-    pub first: Offset,
-    /// Offset after the last record.
-    pub end: Offset,
-    /// Records that are there: fewer than `end - first` when some were lost.
-    pub records: u64,
-    /// Smallest and largest event time.
-    pub time_min: EventTime,
-    pub time_max: EventTime,
-}
-
-/// A sealed segment and what is in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SegmentInfo {
-    pub id: SegmentId,
-    /// Length on disk.
-    pub bytes: u64,
-    /// What the gateway's clock said when it was sealed.
-    pub sealed_at: EventTime,
-    /// In order of partition.
-    pub ranges: Vec<SegmentRange>,
 }
 
 /// Offsets that were durable and cannot be read any more: `[first, end)`.

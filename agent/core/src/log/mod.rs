@@ -11,4 +11,5 @@ pub mod index;
 pub mod key;
 pub mod merge;
 pub mod scan;
+pub mod segment;
 pub mod topic;
