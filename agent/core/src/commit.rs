@@ -148,9 +148,16 @@ impl GroupCommit {
         })
     }
 
-    /// The next batch when one is due and none is under way.
+    /// Whether [`GroupCommit::poll`] would give a batch now.
+    #[must_use]
+    pub fn is_due(&self, now: Mono) -> bool {
+        self.under_way.is_none() && self.due().is_some_and(|due| due <= now)
+    }
+
+    /// The next batch when one is due and none is under way. All that was given
+    /// before is in it or in an earlier one.
     pub fn poll(&mut self, now: Mono) -> Option<(CommitToken, WriteBatch)> {
-        if self.under_way.is_some() || self.due().is_none_or(|due| due > now) {
+        if !self.is_due(now) {
             return None;
         }
         let mut batch = WriteBatch::default();

@@ -8,16 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use forebay_wire::ids::{DeviceUid, Ordinal};
+use forebay_wire::ids::DeviceUid;
 
 use crate::commit::GroupCommit;
 use crate::engine::config::EngineConfig;
 use crate::engine::row::{OutRow, StreamId};
 use crate::engine::{Engine, SeriesId};
-use crate::ledger::{Ledger, Source};
 use crate::limits::ROW_BYTES_MAX;
 use crate::live::{LiveIndex, LiveTable, figure};
-use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series};
+use crate::log::block::{Block, Body, ReadingRecord, Record, Row, Series};
 use crate::log::decode::{decode, decode_head};
 use crate::log::index::TimeIndex;
 use crate::log::key::{StoredBlock, TopicPartition};
@@ -61,8 +60,6 @@ pub struct Derive {
     /// Windows in config order, then `late`, then `quarantine`.
     outputs: Vec<Output>,
     cursor: Offset,
-    /// Durable head when the log was opened: below it the accounts are rebuilt.
-    opened_at: Offset,
     fetching: bool,
     pub(crate) index: TimeIndex,
     pub(crate) live: LiveTable,
@@ -98,19 +95,12 @@ impl Derive {
             engine: Engine::new(config),
             outputs: outputs.collect(),
             cursor: Offset(0),
-            opened_at: head(READINGS),
             fetching: false,
             index: TimeIndex::default(),
             live: LiveTable::default(),
             scratch: Vec::new(),
             counters: DeriveCounters::default(),
         }
-    }
-
-    /// Whether everything that the log held when it was opened has been read.
-    #[must_use]
-    pub fn is_recovered(&self) -> bool {
-        self.cursor >= self.opened_at
     }
 
     #[must_use]
@@ -145,13 +135,12 @@ impl Derive {
         &mut self,
         blocks: &[StoredBlock],
         (head, now): (Offset, Mono),
-        ledger: &mut Ledger,
         commit: &mut GroupCommit,
     ) {
         self.fetching = false;
         let before = self.cursor;
         for stored in blocks.iter().filter(|stored| stored.key.base < head) {
-            self.on_block(stored, now, ledger, commit);
+            self.on_block(stored, now, commit);
         }
         if self.cursor == before {
             // Nothing readable up to the head: it must not be asked for again.
@@ -160,13 +149,7 @@ impl Derive {
         }
     }
 
-    fn on_block(
-        &mut self,
-        stored: &StoredBlock,
-        now: Mono,
-        ledger: &mut Ledger,
-        commit: &mut GroupCommit,
-    ) {
+    fn on_block(&mut self, stored: &StoredBlock, now: Mono, commit: &mut GroupCommit) {
         if stored.key.base < self.cursor {
             return;
         }
@@ -177,9 +160,6 @@ impl Derive {
             return;
         };
         self.index.push(&head);
-        if stored.key.base < self.opened_at {
-            replay_accounts(&block, ledger);
-        }
         self.feed(&block, now, commit);
         self.cursor = block.end();
     }
@@ -254,45 +234,11 @@ impl Derive {
     }
 }
 
-/// Rebuilds the accounts from what the log holds.
-fn replay_accounts(block: &Block, ledger: &mut Ledger) {
-    let Body::Readings { series, records } = &block.body else {
-        return;
-    };
-    for record in records {
-        match record {
-            Record::Reading(reading) => {
-                let series = &series[usize::from(reading.series)];
-                let source = Source {
-                    uid: series.uid,
-                    boot: series.boot,
-                };
-                if let Ok(account) = ledger.open(source) {
-                    account.counts.readings += 1;
-                }
-                ledger.set_durable(source, Ordinal(reading.ordinal.0 + 1));
-            }
-            Record::Gap(gap) => replay_gap(gap, ledger),
-        }
-    }
-}
-
-fn replay_gap(gap: &GapRecord, ledger: &mut Ledger) {
-    let source = Source {
-        uid: gap.uid,
-        boot: gap.boot,
-    };
-    if let Ok(account) = ledger.open(source) {
-        account.counts.gaps[gap.reason as usize] += gap.count;
-    }
-    ledger.set_durable(source, Ordinal(gap.first.0.saturating_add(gap.count)));
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use forebay_wire::ids::{BootId, ChannelNo, Tick};
+    use forebay_wire::ids::{BootId, ChannelNo, Ordinal, Tick};
     use forebay_wire::message::Quality;
 
     use super::*;

@@ -1,11 +1,12 @@
 //! Accounts per device boot: which ordinals were taken from the link, which are
 //! durable, which will never come. Holds always: `durable <= taken`, and every
-//! ordinal below `taken` was one reading or part of one gap, exactly once.
+//! ordinal below `taken` was one reading, part of one gap, or is counted as lost,
+//! exactly once.
 //!
 //! Bound: [`DEVICES_MAX`] devices of [`BOOTS_PER_DEVICE_MAX`] boots; the oldest
 //! boot of a device is folded into its total. Knows no port and no log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
 
@@ -27,6 +28,9 @@ pub struct Counts {
     pub gaps: [u64; GAP_REASONS],
     /// Readings that came again and were left out.
     pub duplicates: u64,
+    /// Ordinals that were taken once and of which this log no longer says what
+    /// they were: trimmed or damaged before a snapshot had counted them.
+    pub lost: u64,
 }
 
 /// Number of gap reasons.
@@ -36,15 +40,25 @@ impl Counts {
     /// Ordinals in declared gaps.
     #[must_use]
     pub fn gap_total(&self) -> u64 {
-        self.gaps.iter().sum()
+        let add = |sum: u64, gap: &u64| sum.saturating_add(*gap);
+        self.gaps.iter().fold(0, add)
+    }
+
+    /// Ordinals that are accounted for: what an account has taken.
+    #[must_use]
+    pub fn ordinals(&self) -> u64 {
+        let known = self.readings.saturating_add(self.gap_total());
+        known.saturating_add(self.lost)
     }
 
     /// Adds another account to this one.
     pub fn add(&mut self, other: &Self) {
-        self.readings += other.readings;
-        self.duplicates += other.duplicates;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.readings, other.readings);
+        add(&mut self.duplicates, other.duplicates);
+        add(&mut self.lost, other.lost);
         for (sum, more) in self.gaps.iter_mut().zip(other.gaps) {
-            *sum += more;
+            add(sum, more);
         }
     }
 }
@@ -63,17 +77,21 @@ pub struct Account {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyDevices;
 
-#[derive(Debug, Clone, Default)]
-struct DeviceAccounts {
-    boots: BTreeMap<BootId, Account>,
+/// The accounts of one device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceAccounts {
+    /// At most [`BOOTS_PER_DEVICE_MAX`].
+    pub boots: BTreeMap<BootId, Account>,
     /// Boots that were folded away.
-    folded: Counts,
+    pub folded: Counts,
 }
 
 /// All accounts.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     devices: BTreeMap<DeviceUid, DeviceAccounts>,
+    /// Devices whose accounts may have changed since they were last kept.
+    changed: BTreeSet<DeviceUid>,
 }
 
 impl Ledger {
@@ -86,14 +104,77 @@ impl Ledger {
             return Err(TooManyDevices);
         }
         let device = self.devices.entry(source.uid).or_default();
+        self.changed.insert(source.uid);
         let is_new = !device.boots.contains_key(&source.boot);
         if is_new
             && device.boots.len() >= BOOTS_PER_DEVICE_MAX
-            && let Some((_, oldest)) = device.boots.pop_first()
+            && let Some((_, mut oldest)) = device.boots.pop_first()
         {
+            oldest.close();
             device.folded.add(&oldest.counts);
         }
         Ok(device.boots.entry(source.boot).or_default())
+    }
+
+    /// Puts the accounts of a device as they were kept.
+    ///
+    /// # Errors
+    /// When the device is new and the table full.
+    pub fn put(&mut self, uid: DeviceUid, accounts: DeviceAccounts) -> Result<(), TooManyDevices> {
+        if self.devices.len() >= DEVICES_MAX && !self.devices.contains_key(&uid) {
+            return Err(TooManyDevices);
+        }
+        self.devices.insert(uid, accounts);
+        Ok(())
+    }
+
+    /// Accounts that may have changed since this was last asked, in order of uid.
+    pub fn take_changed(&mut self) -> impl Iterator<Item = (DeviceUid, &DeviceAccounts)> {
+        let changed = std::mem::take(&mut self.changed);
+        let found = |uid| self.devices.get(&uid).map(|accounts| (uid, accounts));
+        changed.into_iter().filter_map(found)
+    }
+
+    /// Whether an account may have changed since it was last kept.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Number of devices.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// Counts `count` ordinals from `first` on that the log holds, in any order of
+    /// its partitions: `of` says which count they belong to. What lies between them
+    /// shows when [`Ledger::close_replay`] is called.
+    pub fn replay(
+        &mut self,
+        source: Source,
+        (first, count): (Ordinal, u64),
+        of: impl FnOnce(&mut Counts) -> &mut u64,
+    ) {
+        if let Ok(account) = self.open(source) {
+            let sum = of(&mut account.counts);
+            *sum = sum.saturating_add(count);
+            account.taken = account.taken.max(first.0.saturating_add(count));
+            account.durable = account.taken;
+        }
+    }
+
+    /// All that the log holds has been counted: what is missing below `taken` is lost.
+    pub fn close_replay(&mut self) {
+        let devices = self.devices.values_mut();
+        for account in devices.flat_map(|device| device.boots.values_mut()) {
+            account.close();
+        }
     }
 
     /// The account of `source` when there is one.
@@ -171,22 +252,33 @@ impl Account {
         }
     }
 
+    /// Counts as lost what was taken and is nothing else.
+    fn close(&mut self) {
+        let rest = self.taken.saturating_sub(self.counts.ordinals());
+        self.counts.lost += rest;
+    }
+
     /// Counts `count` new readings.
     pub fn take_readings(&mut self, count: u64) {
         self.taken += count;
         self.counts.readings += count;
     }
 
-    /// Closes a boot with a gap of `count` ordinals up to `end`.
+    /// Closes a boot with a gap of `count` ordinals up to `end`. What lies between
+    /// was acked by a log that lost it, or by the one before this.
     pub fn take_last_gap(&mut self, reason: GapReason, end: Ordinal, count: u64) {
+        let first = end.0.saturating_sub(count);
+        self.counts.lost += first.saturating_sub(self.taken);
         self.taken = end.0;
-        self.counts.gaps[reason as usize] += count;
+        let sum = &mut self.counts.gaps[reason as usize];
+        *sum = sum.saturating_add(count);
     }
 
     /// Counts a new gap of `count` ordinals.
     pub fn take_gap(&mut self, reason: GapReason, count: u64) {
         self.taken = self.taken.saturating_add(count);
-        self.counts.gaps[reason as usize] += count;
+        let sum = &mut self.counts.gaps[reason as usize];
+        *sum = sum.saturating_add(count);
     }
 }
 

@@ -22,6 +22,9 @@ pub mod log;
 pub mod store;
 
 pub mod commit;
+
+pub mod accounts;
+
 pub mod num;
 
 pub mod engine;

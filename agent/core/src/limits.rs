@@ -87,6 +87,10 @@ const _: () = assert!(EVENT_TIME_MAX.checked_add(2 * WINDOW_SPAN_MAX).is_some())
 pub const DEVICES_MAX: usize = 4096;
 /// Boots of one device that are told apart; older ones are summed.
 pub const BOOTS_PER_DEVICE_MAX: usize = 16;
+/// Readings written, and time, after which the accounts of devices are kept: what a
+/// start has to read before it opens the ports.
+pub const SNAPSHOT_BYTES: u64 = 1024 * 1024;
+pub const SNAPSHOT_EVERY_US: u64 = 10_000_000;
 /// Answered clock probes among which the best is chosen.
 pub const PROBES_KEPT: usize = 8;
 /// Clock probes that may be unanswered before the oldest is forgotten.

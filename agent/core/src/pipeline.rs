@@ -8,6 +8,7 @@ mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::accounts::Accounts;
 use crate::commit::{CommitToken, Durable, GroupCommit};
 use crate::derive::Derive;
 use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, Opened, QueryId};
@@ -27,6 +28,7 @@ use crate::units::{Mono, Now, Offset, PartitionId, PortId};
 /// Who asked for a read of the log.
 #[derive(Debug, Clone, Copy)]
 enum Reader {
+    Accounts(PartitionId),
     Derive(PartitionId),
     Forward(TopicPartition),
     Query(QueryId, Offset),
@@ -49,6 +51,7 @@ pub struct Gateway {
     pub(crate) config: GatewayConfig,
     pub(crate) opened: crate::store::StoreInfo,
     pub(crate) ledger: Ledger,
+    accounts: Accounts,
     pub(crate) ports: BTreeMap<PortId, PortSession>,
     pub(crate) commit: GroupCommit,
     pub(crate) topics: TopicTable,
@@ -104,6 +107,8 @@ impl Gateway {
         let losses = opened.store.losses.iter().map(ToString::to_string);
         effects.extend(notes.chain(losses).map(|text| Effect::Note(Note(text))));
         let heads = opened.store.heads.clone();
+        let (accounts, ledger, note) = Accounts::load(&opened.meta, &heads, now.mono);
+        effects.extend(note.map(|text| Effect::Note(Note(text))));
         let mut commit = GroupCommit::new(opened.store.info.epoch, config.linger, heads.clone());
         let mut topics = TopicTable::restore(&with_prefix(&opened.meta, TOPIC_META_PREFIX));
         let mut derived = Vec::new();
@@ -141,7 +146,8 @@ impl Gateway {
         });
         let mut gateway = Self {
             opened: opened.store.info,
-            ledger: Ledger::default(),
+            ledger,
+            accounts,
             ports: BTreeMap::new(),
             commit,
             topics,
@@ -214,10 +220,10 @@ impl Gateway {
             .min()
     }
 
-    /// Whether the accounts have been rebuilt from the log.
+    /// Whether the accounts say what all of the log says.
     #[must_use]
     pub fn is_recovered(&self) -> bool {
-        self.stages.iter().all(Derive::is_recovered)
+        self.accounts.is_recovered()
     }
 
     /// Whether everything taken from devices is durable, derived and, where a
@@ -295,10 +301,13 @@ impl Gateway {
             return;
         };
         match reader {
+            Reader::Accounts(partition) => {
+                self.accounts.on_fetched(partition, &blocks, &mut self.ledger);
+            }
             Reader::Derive(partition) => {
                 let head = self.commit.head(readings_of(partition));
                 let stage = &mut self.stages[usize::from(partition.0)];
-                stage.on_fetched(&blocks, (head, now), &mut self.ledger, &mut self.commit);
+                stage.on_fetched(&blocks, (head, now), &mut self.commit);
             }
             Reader::Forward(at) => self.on_forward(|forward| forward.on_fetched(at, blocks)),
             Reader::Query(id, from) => {
@@ -403,6 +412,9 @@ impl Gateway {
 
     /// Lets every stage say what it wants next, in flow order.
     fn advance(&mut self, now: Now) {
+        while let Some((at, from)) = self.accounts.next_fetch(&mut self.ledger) {
+            self.fetch(at, from, Reader::Accounts(at.partition));
+        }
         if self.is_recovered() {
             for session in self.ports.values_mut().filter(|port| port.is_none()) {
                 *session = Some(Session::start(now.mono));
@@ -415,7 +427,9 @@ impl Gateway {
             let writes = lines.map(|line| Effect::PortWrite(*port, line));
             self.effects.extend(writes);
         }
-        for partition in self.config.router.partitions() {
+        // The ports come first: until then nobody else reads the log.
+        let recovered = self.is_recovered();
+        for partition in self.partitions().filter(|_| recovered) {
             let head = self.commit.head(readings_of(partition));
             let stage = &mut self.stages[usize::from(partition.0)];
             if let Some((at, from)) = stage.next_fetch(head) {
@@ -423,11 +437,27 @@ impl Gateway {
             }
         }
         self.advance_forward(now.mono);
+        self.keep_state(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
+            let readings = batch.blocks.iter().filter(|b| b.key.at.topic == READINGS);
+            self.accounts.wrote(readings.map(|b| b.bytes.len() as u64).sum());
             if let Some(marks @ Marks::Given) = self.marks.as_mut() {
                 *marks = Marks::Written(token);
             }
             self.effects.push_back(Effect::Commit(token, batch));
+        }
+    }
+
+    /// Gives the batch that is about to be cut what the next start needs: all that was
+    /// counted so far is in it or in an earlier one.
+    fn keep_state(&mut self, now: Mono) {
+        if !self.commit.is_due(now) {
+            return;
+        }
+        let heads = self.config.router.partitions();
+        let heads = heads.map(|partition| (partition, self.commit.next(readings_of(partition))));
+        for (key, value) in self.accounts.take_due(&mut self.ledger, heads, now) {
+            self.commit.meta(key, value, now);
         }
     }
 

@@ -13,3 +13,4 @@ pub mod merge;
 pub mod scan;
 pub mod segment;
 pub mod topic;
+pub mod walk;

@@ -23,6 +23,7 @@ pub(super) fn snapshot(gateway: &Gateway) -> Value {
         "stored": stored(gateway),
         "duplicates": total.duplicates,
         "gaps": gaps(&total),
+        "lost": total.lost,
         "rows": gateway.stages.iter().map(|s| s.counters().rows).sum::<u64>(),
         "blocks_bad": gateway.stages.iter().map(|s| s.counters().blocks_bad).sum::<u64>(),
         "rows_oversize": gateway.stages.iter().map(|s| s.counters().rows_oversize).sum::<u64>(),
@@ -62,6 +63,7 @@ fn devices(gateway: &Gateway) -> Value {
             "received": counts.readings,
             "duplicates": counts.duplicates,
             "gaps": gaps(&counts),
+            "lost": counts.lost,
             "channels": channels.map(channel).collect::<Value>(),
         })
     });
