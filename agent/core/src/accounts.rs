@@ -173,7 +173,11 @@ impl Accounts {
 
 /// Counts records of a block.
 fn count(block: &Block, records: std::ops::Range<usize>, ledger: &mut Ledger) {
-    let Body::Readings { series, records: all } = &block.body else {
+    let Body::Readings {
+        series,
+        records: all,
+    } = &block.body
+    else {
         return;
     };
     for record in &all[records] {
@@ -192,7 +196,9 @@ fn count(block: &Block, records: std::ops::Range<usize>, ledger: &mut Ledger) {
                     boot: gap.boot,
                 };
                 let reason = gap.reason as usize;
-                ledger.replay(source, (gap.first, gap.count), |counts| &mut counts.gaps[reason]);
+                ledger.replay(source, (gap.first, gap.count), |counts| {
+                    &mut counts.gaps[reason]
+                });
             }
         }
     }

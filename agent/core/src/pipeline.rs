@@ -302,7 +302,8 @@ impl Gateway {
         };
         match reader {
             Reader::Accounts(partition) => {
-                self.accounts.on_fetched(partition, &blocks, &mut self.ledger);
+                self.accounts
+                    .on_fetched(partition, &blocks, &mut self.ledger);
             }
             Reader::Derive(partition) => {
                 let head = self.commit.head(readings_of(partition));
@@ -440,7 +441,8 @@ impl Gateway {
         self.keep_state(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
             let readings = batch.blocks.iter().filter(|b| b.key.at.topic == READINGS);
-            self.accounts.wrote(readings.map(|b| b.bytes.len() as u64).sum());
+            self.accounts
+                .wrote(readings.map(|b| b.bytes.len() as u64).sum());
             if let Some(marks @ Marks::Given) = self.marks.as_mut() {
                 *marks = Marks::Written(token);
             }

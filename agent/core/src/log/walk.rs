@@ -165,12 +165,40 @@ mod tests {
     fn a_walk_meets_each_record_once_and_tells_each_hole() {
         let whole = [block(0, 5), block(5, 5)];
         for (name, from, limit, blocks, want, cursor) in [
-            ("from the start", 0, 10, &whole[..], vec![('+', 0, 5), ('+', 5, 10)], 10),
-            ("inside of a block", 3, 10, &whole, vec![('+', 3, 5), ('+', 5, 10)], 10),
+            (
+                "from the start",
+                0,
+                10,
+                &whole[..],
+                vec![('+', 0, 5), ('+', 5, 10)],
+                10,
+            ),
+            (
+                "inside of a block",
+                3,
+                10,
+                &whole,
+                vec![('+', 3, 5), ('+', 5, 10)],
+                10,
+            ),
             ("at its end", 5, 10, &whole, vec![('+', 5, 10)], 10),
-            ("limit inside of a block", 0, 7, &whole, vec![('+', 0, 5), ('+', 5, 7)], 7),
+            (
+                "limit inside of a block",
+                0,
+                7,
+                &whole,
+                vec![('+', 0, 5), ('+', 5, 7)],
+                7,
+            ),
             ("limit at its start", 0, 5, &whole, vec![('+', 0, 5)], 5),
-            ("trimmed", 0, 10, &whole[1..], vec![('-', 0, 5), ('+', 5, 10)], 10),
+            (
+                "trimmed",
+                0,
+                10,
+                &whole[1..],
+                vec![('-', 0, 5), ('+', 5, 10)],
+                10,
+            ),
             (
                 "a hole",
                 0,
@@ -188,9 +216,23 @@ mod tests {
                 15,
             ),
             ("nothing", 4, 9, &[], vec![('-', 4, 9)], 9),
-            ("a bad end is asked for once more", 0, 20, &[bad(5)], vec![('-', 0, 6)], 6),
+            (
+                "a bad end is asked for once more",
+                0,
+                20,
+                &[bad(5)],
+                vec![('-', 0, 6)],
+                6,
+            ),
             ("and then passed", 6, 20, &[bad(5)], vec![('-', 6, 20)], 20),
-            ("more behind many bad ones", 0, 99, &[bad(0), bad(5)], vec![('-', 0, 6)], 6),
+            (
+                "more behind many bad ones",
+                0,
+                99,
+                &[bad(0), bad(5)],
+                vec![('-', 0, 6)],
+                6,
+            ),
         ] {
             assert_eq!(met(from, limit, blocks), (want, cursor), "{name}");
         }
