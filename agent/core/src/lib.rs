@@ -21,6 +21,8 @@ pub mod ingest;
 pub mod log;
 pub mod store;
 
+pub mod retention;
+
 pub mod commit;
 
 pub mod accounts;

@@ -146,3 +146,15 @@ pub const FORWARD_STALL_MAX_US: u64 = 3_600_000_000;
 pub const FORWARD_PARKED_KEPT_MAX: usize = 16;
 
 const _: () = assert!(8 * (3 + 2 * FORWARD_PARKED_KEPT_MAX) < META_VALUE_BYTES_MAX);
+/// Smallest generation of the log, bytes: below it the store's own overhead rules.
+pub const GENERATION_BYTES_MIN: u64 = 256 << 10;
+/// A generation is at most this part of the smallest quota: it goes at once.
+pub const GENERATIONS_PER_QUOTA: u64 = 16;
+/// Smallest quota of a topic, bytes.
+pub const QUOTA_BYTES_MIN: u64 = 4_000_000;
+/// Sealed segments of one topic that are kept, whatever their size: each is a file.
+pub const SEGMENTS_PER_TOPIC_MAX: usize = 4096;
+/// Segments that are asked to go at once.
+pub const REMOVALS_PER_POLL_MAX: usize = 64;
+/// Steps in which unsealed bytes of one partition are known.
+pub const LIVE_STEPS_MAX: usize = 16_384;

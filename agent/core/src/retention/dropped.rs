@@ -1,0 +1,263 @@
+//! How many records of each partition were dropped to make room, kept over
+//! restarts. Byte table: `agent/core/docs/space.md`.
+//!
+//! Holds always: a record is counted at most once, also when the process dies
+//! between counting it and removing it, because the place up to which was counted
+//! is kept with the count. Bound: one entry per partition of a topic.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::log::key::TopicPartition;
+use crate::store::Loss;
+use crate::units::{Offset, PartitionId, TopicId};
+
+/// Meta keys: this, topic u16 and partition u16 big-endian.
+pub const DROPPED_META_PREFIX: &[u8] = b"dropped/";
+const VERSION: u8 = 1;
+
+/// Records of one partition that are gone, or never came in, because of room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DropCounts {
+    /// All below are removed, and counted.
+    pub counted_to: u64,
+    /// Records that were durable and were removed.
+    pub dropped: u64,
+    /// Of these, what the broker had not acked.
+    pub unsent: u64,
+    /// Result rows that a full topic did not take. Readings that it did not take
+    /// stand in the log as gaps.
+    pub refused: u64,
+}
+
+impl DropCounts {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        for number in [self.counted_to, self.dropped, self.unsent, self.refused] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (VERSION, rest) = bytes.split_first().map(|(v, rest)| (*v, rest))? else {
+            return None;
+        };
+        let (numbers, []) = rest.as_chunks::<8>() else {
+            return None;
+        };
+        let numbers: Vec<u64> = numbers.iter().map(|n| u64::from_le_bytes(*n)).collect();
+        let [counted_to, dropped, unsent, refused] = numbers[..] else {
+            return None;
+        };
+        Some(Self {
+            counted_to,
+            dropped,
+            unsent,
+            refused,
+        })
+    }
+
+    /// Adds the counts of another partition.
+    pub fn add(&mut self, other: &Self) {
+        self.dropped += other.dropped;
+        self.unsent += other.unsent;
+        self.refused += other.refused;
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Dropped {
+    counts: BTreeMap<TopicPartition, DropCounts>,
+    dirty: BTreeSet<TopicPartition>,
+    /// What the opening found missing: it was lost, not dropped.
+    losses: Vec<Loss>,
+}
+
+impl Dropped {
+    pub(super) fn restore(meta: &[(Vec<u8>, Vec<u8>)], losses: &[Loss]) -> Self {
+        let counts = meta.iter().filter_map(|(key, value)| {
+            let at = parse_key(key)?;
+            Some((at, DropCounts::parse(value)?))
+        });
+        Self {
+            counts: counts.collect(),
+            dirty: BTreeSet::new(),
+            losses: losses.to_vec(),
+        }
+    }
+
+    pub(super) fn of(&self, at: TopicPartition) -> DropCounts {
+        self.counts.get(&at).copied().unwrap_or_default()
+    }
+
+    /// Sum over the partitions of a topic.
+    pub(super) fn of_topic(&self, topic: TopicId) -> DropCounts {
+        let mut sum = DropCounts::default();
+        let ours = self.counts.iter().filter(|(at, _)| at.topic == topic);
+        ours.for_each(|(_, counts)| sum.add(counts));
+        sum
+    }
+
+    /// `records` in `[first, end)` are being removed, `unsent` of them not acked by
+    /// the broker, and nothing below `kept_from` remains. False when that was counted
+    /// before.
+    pub(super) fn remove(
+        &mut self,
+        at: TopicPartition,
+        (end, kept_from): (Offset, Offset),
+        (records, unsent): (u64, u64),
+    ) -> bool {
+        let counts = self.counts.entry(at).or_default();
+        let is_new = end.0 > counts.counted_to;
+        if is_new {
+            counts.dropped += records;
+            counts.unsent += unsent;
+            counts.counted_to = end.max(kept_from).0;
+            self.dirty.insert(at);
+        }
+        is_new
+    }
+
+    /// The oldest record that is kept is `first`: what is missing below it and was
+    /// not counted was removed just before a crash, unless it was lost.
+    pub(super) fn kept_from(&mut self, at: TopicPartition, first: Offset, sent: Option<Offset>) {
+        let counts = self.counts.entry(at).or_default();
+        let from = counts.counted_to;
+        if first.0 <= from {
+            return;
+        }
+        let lost = self.losses.iter().filter(|loss| loss.at == at);
+        let lost: u64 = lost
+            .map(|loss| {
+                let (start, end) = (loss.first.0.max(from), loss.end.0.min(first.0));
+                end.saturating_sub(start)
+            })
+            .sum();
+        let records = (first.0 - from).saturating_sub(lost);
+        counts.dropped += records;
+        counts.unsent += unsent_of(from, first.0, sent).min(records);
+        counts.counted_to = first.0;
+        self.dirty.insert(at);
+    }
+
+    /// A full topic did not take `rows`.
+    pub(super) fn refuse(&mut self, at: TopicPartition, rows: u64) {
+        self.counts.entry(at).or_default().refused += rows;
+        self.dirty.insert(at);
+    }
+
+    /// Entries to write that changed since the last call.
+    pub(super) fn take_entries(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let entries = dirty
+            .into_iter()
+            .map(|at| (key(at), self.of(at).to_bytes()));
+        entries.collect()
+    }
+}
+
+/// Offsets of `[first, end)` that are not below `sent`.
+pub(super) fn unsent_of(first: u64, end: u64, sent: Option<Offset>) -> u64 {
+    sent.map_or(0, |sent| end.saturating_sub(first.max(sent.0)))
+}
+
+fn key(at: TopicPartition) -> Vec<u8> {
+    let mut key = DROPPED_META_PREFIX.to_vec();
+    key.extend_from_slice(&at.topic.0.to_be_bytes());
+    key.extend_from_slice(&at.partition.0.to_be_bytes());
+    key
+}
+
+fn parse_key(key: &[u8]) -> Option<TopicPartition> {
+    let rest: &[u8; 4] = key.strip_prefix(DROPPED_META_PREFIX)?.try_into().ok()?;
+    let [a, b, c, d] = *rest;
+    Some(TopicPartition {
+        topic: TopicId(u16::from_be_bytes([a, b])),
+        partition: PartitionId(u16::from_be_bytes([c, d])),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: TopicPartition = TopicPartition {
+        topic: TopicId(0x0102),
+        partition: PartitionId(3),
+    };
+
+    #[test]
+    fn the_bytes_are_these_and_read_back() {
+        let mut dropped = Dropped::default();
+        dropped.remove(AT, (Offset(10), Offset(12)), (9, 4));
+        dropped.refuse(AT, 0x0506);
+        let entries = dropped.take_entries();
+        let value = [
+            [1].as_slice(),
+            &12_u64.to_le_bytes(),
+            &9_u64.to_le_bytes(),
+            &4_u64.to_le_bytes(),
+            &[6, 5, 0, 0, 0, 0, 0, 0],
+        ]
+        .concat();
+        assert_eq!(entries, [(b"dropped/\x01\x02\x00\x03".to_vec(), value)]);
+        assert_eq!(dropped.take_entries(), []);
+        let again = Dropped::restore(&entries, &[]);
+        assert_eq!(again.of(AT), dropped.of(AT));
+    }
+
+    #[test]
+    fn anything_else_is_as_if_nothing_had_been_counted() {
+        let good = DropCounts::default().to_bytes();
+        for cut in [0, 1, 8, good.len() - 1] {
+            assert_eq!(DropCounts::parse(&good[..cut]), None, "{cut}");
+        }
+        let mut newer = good.clone();
+        newer[0] = 2;
+        assert_eq!(DropCounts::parse(&newer), None);
+        assert_eq!(DropCounts::parse(&[good, vec![0; 8]].concat()), None);
+        for key in [&b"dropped/"[..], b"dropped/123", b"dropped/12345", b"x"] {
+            assert_eq!(parse_key(key), None);
+        }
+    }
+
+    #[test]
+    fn a_record_is_counted_once_whatever_a_crash_left() {
+        // Counted and removed; the entry was written or not, the file was removed or not.
+        for (name, entry_written, first_kept, want) in [
+            ("neither", false, 0, 100),
+            ("entry only", true, 0, 100),
+            ("file only", false, 100, 100),
+            ("both", true, 100, 100),
+        ] {
+            let mut before = Dropped::default();
+            before.remove(AT, (Offset(100), Offset(100)), (100, 30));
+            let meta = before.take_entries();
+            let meta = if entry_written { &meta[..] } else { &[] };
+            let mut after = Dropped::restore(meta, &[]);
+            after.kept_from(AT, Offset(first_kept), Some(Offset(70)));
+            if first_kept == 0 {
+                // It is still there, and removed again.
+                after.remove(AT, (Offset(100), Offset(100)), (100, 30));
+            }
+            let counts = after.of(AT);
+            assert_eq!((counts.dropped, counts.unsent), (want, 30), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_lost_is_not_dropped() {
+        let loss = Loss {
+            at: AT,
+            first: Offset(20),
+            end: Offset(50),
+        };
+        let mut dropped = Dropped::restore(&[], &[loss]);
+        dropped.kept_from(AT, Offset(40), None);
+        assert_eq!(dropped.of(AT).dropped, 20);
+        dropped.kept_from(AT, Offset(60), None);
+        assert_eq!(dropped.of(AT).dropped, 30);
+        assert_eq!(dropped.of(AT).unsent, 0, "nothing is forwarded");
+    }
+}

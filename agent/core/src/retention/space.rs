@@ -1,0 +1,496 @@
+//! All topics together, and the disk that they share.
+//!
+//! Holds always: a topic under `drop_oldest` never keeps more than its quota and
+//! what is written while a removal is on its way; a topic under another policy
+//! loses nothing that was not delivered, but for its age. Bound:
+//! [`REMOVALS_PER_POLL_MAX`] segments at a time.
+
+use std::collections::BTreeMap;
+
+use super::dropped::{DropCounts, Dropped, unsent_of};
+use super::notices::Notices;
+use super::policy::{SpaceConfig, TopicPolicy, WhenFull};
+use super::topic::Topic;
+use crate::limits::REMOVALS_PER_POLL_MAX;
+use crate::log::key::TopicPartition;
+use crate::store::{SegmentId, SegmentInfo, SegmentRange, StoreError, StoreEvent, StoreOpened};
+use crate::units::{EventTime, Mono, Now, Offset, TopicId};
+
+/// Records of which nothing but their number is known are taken to have this many
+/// bytes: few, so that a restart drops nothing early. What the store says of its
+/// disk comes on top.
+const RECORD_BYTES_GUESS: u64 = 4;
+
+/// A meta entry: key and value.
+type MetaEntry = (Vec<u8>, Vec<u8>);
+
+/// How far the consumers of a partition are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The broker has all below; `None` when nothing is forwarded.
+    pub sent: Option<Offset>,
+    /// Nobody needs anything below any more.
+    pub done: Offset,
+}
+
+/// What happens to a new record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// It is stored.
+    Take,
+    /// It is counted and not stored.
+    Reject,
+    /// It has to wait.
+    Wait,
+}
+
+/// The room of one topic, for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicUse {
+    pub topic: TopicId,
+    pub name: String,
+    pub policy: TopicPolicy,
+    pub used_bytes: u64,
+    pub segments: usize,
+    /// Smallest event time in the oldest sealed segment.
+    pub oldest: Option<EventTime>,
+    pub counts: DropCounts,
+    /// At least 80 % of the quota is used.
+    pub alarm: bool,
+    /// New records are rejected or wait.
+    pub full: bool,
+}
+
+/// What is known of the disk.
+#[derive(Debug, Default)]
+struct Disk {
+    free_bytes: Option<u64>,
+    /// Taken by what is not sealed, at the last report.
+    live_bytes: u64,
+    /// Bytes of segments asked to go since the free bytes were last told.
+    freeing_bytes: u64,
+    trouble: Option<StoreError>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Retention {
+    config: SpaceConfig,
+    topics: BTreeMap<TopicId, Topic>,
+    dropped: Dropped,
+    disk: Disk,
+    /// A pair of times that belong together: the clock goes on from here.
+    epoch: Now,
+    /// Something changed since segments were last chosen.
+    dirty: bool,
+    notices: Notices,
+}
+
+impl Retention {
+    /// The room of a log that was just opened. `names` are the topics with the names
+    /// that policies go by: a stream's is that of its window.
+    #[must_use]
+    pub fn new(
+        config: SpaceConfig,
+        names: impl IntoIterator<Item = (TopicId, String)>,
+        (opened, meta): (&StoreOpened, &[MetaEntry]),
+        sent: impl Fn(TopicPartition) -> Option<Offset>,
+        now: Now,
+    ) -> Self {
+        let topics = names.into_iter().map(|(topic, name)| {
+            let policy = config.policy(&name);
+            (topic, Topic::new(name, policy))
+        });
+        let newest = opened.segments.iter().map(|segment| segment.sealed_at);
+        // A clock that is behind what the log holds starts at its newest.
+        let utc = newest.chain([now.utc]).max().unwrap_or(now.utc);
+        let mut retention = Self {
+            topics: topics.collect(),
+            dropped: Dropped::restore(meta, &opened.losses),
+            disk: Disk::default(),
+            epoch: Now {
+                mono: now.mono,
+                utc,
+            },
+            dirty: true,
+            notices: Notices::default(),
+            config,
+        };
+        for segment in &opened.segments {
+            retention.insert(segment, segment.sealed_at, &sent);
+        }
+        for (at, head) in &opened.heads {
+            retention.guess_live(*at, *head, &opened.segments);
+        }
+        retention
+    }
+
+    /// What stands above the sealed segments when the log is opened.
+    fn guess_live(&mut self, at: TopicPartition, head: Offset, segments: &[SegmentInfo]) {
+        let of_topic = segments.iter().filter(|s| s.id.topic == at.topic);
+        let ranges = of_topic.flat_map(|segment| &segment.ranges);
+        let ends = ranges.filter(|range| range.partition == at.partition);
+        let sealed = ends.map(|range| range.end).max().unwrap_or(Offset(0));
+        let records = head.0.saturating_sub(sealed.0);
+        if records > 0 {
+            let bytes = records.saturating_mul(RECORD_BYTES_GUESS);
+            self.topic(at.topic).live.add(at.partition, head, bytes);
+        }
+    }
+
+    fn topic(&mut self, topic: TopicId) -> &mut Topic {
+        let config = &self.config;
+        self.topics.entry(topic).or_insert_with(|| {
+            let name = format!("topic {}", topic.0);
+            let policy = config.policy(&name);
+            Topic::new(name, policy)
+        })
+    }
+
+    fn insert(
+        &mut self,
+        segment: &SegmentInfo,
+        sealed_at: EventTime,
+        sent: &impl Fn(TopicPartition) -> Option<Offset>,
+    ) {
+        let id = segment.id;
+        self.topic(id.topic).insert(segment, sealed_at);
+        for range in &segment.ranges {
+            let at = TopicPartition {
+                topic: id.topic,
+                partition: range.partition,
+            };
+            let first = self.topic(id.topic).first_kept(range.partition);
+            if first == Some(range.first) {
+                self.dropped.kept_from(at, range.first, sent(at));
+            }
+        }
+        self.dirty = true;
+    }
+
+    /// A batch with `bytes` of blocks of one partition is durable, up to `end`.
+    pub fn on_durable(&mut self, at: TopicPartition, end: Offset, bytes: u64) {
+        self.topic(at.topic).live.add(at.partition, end, bytes);
+        self.dirty = true;
+    }
+
+    /// The store has something to say.
+    pub fn on_event(
+        &mut self,
+        event: &StoreEvent,
+        sent: impl Fn(TopicPartition) -> Option<Offset>,
+        now: Mono,
+    ) {
+        match event {
+            StoreEvent::Sealed(segments) => {
+                let sealed_at = self.utc(now);
+                for segment in segments {
+                    self.insert(segment, sealed_at, &sent);
+                }
+            }
+            StoreEvent::Removed(segments) => {
+                for id in segments {
+                    self.topic(id.topic).removed(id.generation);
+                }
+            }
+            StoreEvent::Disk {
+                free_bytes,
+                live_bytes,
+            } => self.on_disk(*free_bytes, *live_bytes),
+            StoreEvent::Trouble(error) => {
+                // Told once: what is removed for it must not grow with the repeats.
+                if error.no_space && self.disk.trouble.is_none() {
+                    self.disk.free_bytes = Some(0);
+                    self.disk.freeing_bytes = 0;
+                }
+                self.disk.trouble = Some(error.clone());
+            }
+            StoreEvent::Recovered => self.disk.trouble = None,
+        }
+        self.dirty = true;
+    }
+
+    fn on_disk(&mut self, free_bytes: u64, live_bytes: u64) {
+        self.disk.free_bytes = Some(free_bytes);
+        self.disk.live_bytes = live_bytes;
+        let asked = self.topics.values().map(Topic::going_bytes);
+        self.disk.freeing_bytes = asked.sum();
+        let known: u64 = self.topics.values().map(|topic| topic.live.bytes()).sum();
+        let overhead = live_bytes.saturating_sub(known);
+        let count = self.topics.len().max(1) as u64;
+        for topic in self.topics.values_mut() {
+            let share = u128::from(overhead) * u128::from(topic.live.bytes());
+            let share = share.checked_div(u128::from(known));
+            let share = share.and_then(|share| u64::try_from(share).ok());
+            topic.overhead_bytes = share.unwrap_or(overhead / count);
+        }
+    }
+
+    /// A full topic did not take `rows`.
+    pub fn refuse_rows(&mut self, at: TopicPartition, rows: u64) {
+        self.dropped.refuse(at, rows);
+    }
+
+    /// The time of this run's clock, which never jumps.
+    fn utc(&self, now: Mono) -> EventTime {
+        let elapsed = now.0.saturating_sub(self.epoch.mono.0);
+        let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
+        EventTime(self.epoch.utc.0.saturating_add(elapsed))
+    }
+
+    fn mono(&self, at: EventTime) -> Mono {
+        let ahead = at.0.saturating_sub(self.epoch.utc.0).max(0);
+        Mono(self.epoch.mono.0.saturating_add(ahead.unsigned_abs()))
+    }
+
+    /// Segments to remove now, oldest first per topic.
+    pub fn poll(
+        &mut self,
+        progress: impl Fn(TopicPartition) -> Progress,
+        now: Mono,
+    ) -> Vec<SegmentId> {
+        if !self.is_due(now) {
+            return Vec::new();
+        }
+        self.dirty = false;
+        let mut chosen = Vec::new();
+        let utc = self.utc(now);
+        let ids: Vec<TopicId> = self.topics.keys().copied().collect();
+        for id in ids {
+            while let Some(generation) = self.topic(id).ask_again(now) {
+                chosen.push(SegmentId {
+                    generation,
+                    topic: id,
+                });
+            }
+            loop {
+                let goes = self.goes(id, &progress, utc);
+                if !goes || chosen.len() >= REMOVALS_PER_POLL_MAX {
+                    break;
+                }
+                chosen.extend(self.take_oldest(id, &progress, now));
+            }
+        }
+        while self.short_bytes() > 0
+            && chosen.len() < REMOVALS_PER_POLL_MAX
+            && let Some(id) = self.next_for_reserve(&progress)
+        {
+            chosen.extend(self.take_oldest(id, &progress, now));
+        }
+        self.dirty = chosen.len() >= REMOVALS_PER_POLL_MAX;
+        self.judge(now);
+        chosen
+    }
+
+    /// Whether the oldest segment of a topic has to go.
+    fn goes(
+        &self,
+        id: TopicId,
+        progress: &impl Fn(TopicPartition) -> Progress,
+        utc: EventTime,
+    ) -> bool {
+        let Some(topic) = self.topics.get(&id) else {
+            return false;
+        };
+        topic.is_aged(utc)
+            || (topic.is_over() && may_go(topic, id, progress))
+            || self.was_counted(topic, id)
+    }
+
+    /// Whether the oldest segment was counted as dropped before a restart and is
+    /// there still.
+    fn was_counted(&self, topic: &Topic, id: TopicId) -> bool {
+        let counted = |range: &SegmentRange| {
+            let at = TopicPartition {
+                topic: id,
+                partition: range.partition,
+            };
+            self.dropped.of(at).counted_to >= range.end.0
+        };
+        let oldest = topic.oldest();
+        oldest.is_some_and(|kept| !kept.ranges.is_empty() && kept.ranges.iter().all(counted))
+    }
+
+    fn is_due(&self, now: Mono) -> bool {
+        // A topic that waits for its consumers is looked at each time.
+        let waits = self.topics.values().any(|topic| topic.is_over());
+        self.dirty || waits || self.next_deadline().is_some_and(|due| due <= now)
+    }
+
+    fn take_oldest(
+        &mut self,
+        id: TopicId,
+        progress: &impl Fn(TopicPartition) -> Progress,
+        now: Mono,
+    ) -> Option<SegmentId> {
+        let topic = self.topics.get_mut(&id)?;
+        let (generation, kept) = topic.remove_oldest(now)?;
+        self.disk.freeing_bytes += kept.bytes;
+        for range in &kept.ranges {
+            let at = TopicPartition {
+                topic: id,
+                partition: range.partition,
+            };
+            let sent = progress(at).sent;
+            let unsent = unsent_of(range.first.0, range.end.0, sent).min(range.records);
+            let kept_from = topic.first_kept(range.partition).unwrap_or(range.end);
+            let ends = (range.end, kept_from.max(range.end));
+            if self.dropped.remove(at, ends, (range.records, unsent)) {
+                self.notices.dropped(id, range.records, unsent);
+            }
+        }
+        Some(SegmentId {
+            generation,
+            topic: id,
+        })
+    }
+
+    /// Bytes that the disk lacks to its reserve, with what is being removed.
+    fn short_bytes(&self) -> u64 {
+        let free = self.disk.free_bytes.unwrap_or(u64::MAX);
+        let free = free.saturating_add(self.disk.freeing_bytes);
+        self.config.reserve_bytes.max(1).saturating_sub(free)
+    }
+
+    /// The topic whose oldest segment goes for the reserve: the oldest of those
+    /// that may go.
+    fn next_for_reserve(&self, progress: &impl Fn(TopicPartition) -> Progress) -> Option<TopicId> {
+        let may = |(id, topic): &(&TopicId, &Topic)| may_go(topic, **id, progress);
+        let topics = self.topics.iter().filter(may);
+        let oldest = topics.filter_map(|(id, topic)| Some((topic.oldest_generation()?, *id)));
+        oldest.min().map(|(_, id)| id)
+    }
+
+    fn judge(&mut self, now: Mono) {
+        let short = self.short_bytes();
+        let free = self.disk.free_bytes.unwrap_or(u64::MAX);
+        let reserve = self.config.reserve_bytes;
+        // A little more than the reserve, so that it does not go to and fro.
+        let disk_free = short == 0 && free >= reserve.saturating_add(reserve / 16);
+        for (id, topic) in &mut self.topics {
+            if topic.judge(short > 0, disk_free) {
+                self.notices.changed(*id, topic, now);
+            }
+        }
+    }
+
+    /// What happens to a new record of `topic`.
+    #[must_use]
+    pub fn room(&self, topic: TopicId) -> Room {
+        let Some(topic) = self.topics.get(&topic).filter(|topic| topic.full) else {
+            return Room::Take;
+        };
+        let free = self.disk.free_bytes.unwrap_or(u64::MAX);
+        let has_disk = free >= self.config.reserve_bytes / 2;
+        match topic.policy.when_full {
+            WhenFull::DropOldest => Room::Take,
+            WhenFull::RejectNew if has_disk && topic.has_room_for_gaps() => Room::Reject,
+            WhenFull::RejectNew | WhenFull::Block => Room::Wait,
+        }
+    }
+
+    /// When [`Retention::poll`] wants to be called without anything happening.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let ages = self.topics.values().filter_map(Topic::ages_at);
+        let ages = ages.map(|at| self.mono(at));
+        let again = self.topics.values().filter_map(Topic::asks_again_at);
+        ages.chain(again).chain(self.dirty.then_some(Mono(0))).min()
+    }
+
+    /// Meta entries that keep the counts, when they changed.
+    pub fn take_entries(&mut self) -> Vec<MetaEntry> {
+        self.dropped.take_entries()
+    }
+
+    /// The next sentence for the operator.
+    pub fn poll_note(&mut self, now: Mono) -> Option<String> {
+        let topics = &self.topics;
+        self.notices.poll(
+            |id| topics.get(&id).map(|t| (t.name.clone(), t.policy)),
+            now,
+        )
+    }
+
+    /// What is wrong with the room, in a sentence; `None` when nothing is.
+    #[must_use]
+    pub fn health(&self) -> Option<String> {
+        if let Some(error) = &self.disk.trouble {
+            let help = if error.no_space {
+                "the disk is full: make room on it; "
+            } else {
+                ""
+            };
+            return Some(format!(
+                "{error}; {help}nothing new is acked until a write works again"
+            ));
+        }
+        let full = self.topics.values().find(|topic| topic.full)?;
+        let what = match full.policy.when_full {
+            WhenFull::RejectNew => "new records are rejected and counted",
+            WhenFull::Block | WhenFull::DropOldest => "devices wait with new readings",
+        };
+        Some(format!(
+            "topic {} is full: {what} until what it holds was forwarded",
+            full.name
+        ))
+    }
+
+    /// Free bytes of the disk, when the store has said so.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.disk.free_bytes
+    }
+
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.config.reserve_bytes
+    }
+
+    /// Bytes that the store takes for what is not sealed yet.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.disk.live_bytes
+    }
+
+    /// The room of each topic, in order.
+    pub fn topics(&self) -> impl Iterator<Item = TopicUse> + '_ {
+        self.topics.iter().map(|(id, topic)| TopicUse {
+            topic: *id,
+            name: topic.name.clone(),
+            policy: topic.policy,
+            used_bytes: topic.used_bytes(),
+            segments: topic.segments(),
+            oldest: topic.oldest().and_then(|kept| {
+                let times = kept.ranges.iter().map(|range| range.time_min);
+                times.min()
+            }),
+            counts: self.dropped.of_topic(*id),
+            alarm: topic.alarm,
+            full: topic.full,
+        })
+    }
+
+    /// Counts of one partition.
+    #[must_use]
+    pub fn counts(&self, at: TopicPartition) -> DropCounts {
+        self.dropped.of(at)
+    }
+}
+
+/// Whether the policy lets the oldest segment go for room.
+fn may_go(topic: &Topic, id: TopicId, progress: &impl Fn(TopicPartition) -> Progress) -> bool {
+    let Some(oldest) = topic.oldest() else {
+        return false;
+    };
+    match topic.policy.when_full {
+        WhenFull::DropOldest => true,
+        WhenFull::RejectNew | WhenFull::Block => oldest.ranges.iter().all(|range| {
+            let at = TopicPartition {
+                topic: id,
+                partition: range.partition,
+            };
+            progress(at).done >= range.end
+        }),
+    }
+}
