@@ -2,6 +2,7 @@
 
 pub mod line;
 pub mod mosquitto;
+pub mod powercut;
 pub mod process;
 pub mod proxy;
 pub mod qemu;

@@ -1,5 +1,5 @@
 //! Brings what the tests need onto this machine: rustup targets and components,
-//! `qemu-system-arm`, `mosquitto`. What is there already is not touched; what
+//! `qemu-system-arm`, `mosquitto`, `fusermount3`. What is there already is not touched; what
 //! cannot be installed is named, with the command that installs it.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 2] = [
+const PROGRAMS: [Program; 3] = [
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",
@@ -29,6 +29,11 @@ const PROGRAMS: [Program; 2] = [
         name: "mosquitto",
         package: "mosquitto",
         purpose: "is the broker between gateway and upstream",
+    },
+    Program {
+        name: "fusermount3",
+        package: "fuse3",
+        purpose: "mounts the power-cut disk of the store's tests, also without root",
     },
 ];
 

@@ -1,0 +1,13 @@
+//! The log under torture: power cuts, kills, damage and a full disk, each followed
+//! by a start that must come, find all that was acked, and go on at once.
+//!
+//! `cargo xtask torture log` runs these with more rounds and other seeds.
+// Helpers of tests are tests too; clippy's own exception ends at `#[test]`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod check;
+mod child;
+mod ledger;
+mod power;
+mod rig;
+mod stream;

@@ -1,0 +1,129 @@
+//! Power cuts: the child runs on a disk that forgets what was not synced.
+
+use std::time::{Duration, Instant};
+
+use forebay_tests::powercut::cut::Kind;
+use forebay_tests::powercut::disk::Disk;
+use forebay_tests::powercut::mount::Mounted;
+use forebay_tests::world::dice::Dice;
+
+use super::ledger::Ledger;
+use super::rig::{self, Failed, LIMIT, Round, START_MS_MAX};
+
+/// Rounds on one disk before a new one is taken.
+const ROUNDS_PER_DISK: u64 = 10;
+/// Steps of the disk within which the power goes off: an opening takes some
+/// hundred, a batch a handful.
+const STEPS_MAX: u64 = 1_500;
+/// How often a child is looked at that may have ended by itself.
+const LOOK: Duration = Duration::from_millis(20);
+/// More batches than a round reaches.
+const BATCHES: u64 = 100_000;
+
+/// What some rounds came to.
+#[derive(Debug, Default)]
+pub(crate) struct Sum {
+    pub(crate) rounds: u64,
+    pub(crate) acks: u64,
+    pub(crate) in_opening: u64,
+    pub(crate) records: u64,
+    pub(crate) slowest_ms: u64,
+}
+
+/// Cuts the power `ROUNDS_PER_DISK` times on one disk.
+///
+/// # Errors
+/// What went wrong, in which round.
+fn one_disk(seed: u64, kinds: &[Kind], lies: bool, sum: &mut Sum) -> Result<(), String> {
+    let mut dice = Dice::new(seed);
+    let home = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::default();
+    let mut disk = Disk::new();
+    for round in 0..=ROUNDS_PER_DISK {
+        if lies {
+            disk.ignore_fdatasync();
+        }
+        let kind = kinds[(round % kinds.len() as u64) as usize];
+        let at = |error: String| format!("round {round}, {kind:?}: {error}");
+        let mounted = Mounted::over(disk)?;
+        // The first rounds of a disk are the creation; later ones cut anywhere.
+        let span = [60, 300, STEPS_MAX][dice.below(3) as usize];
+        let step = mounted.disk(|disk| disk.steps()) + dice.below(span);
+        let is_last = round == ROUNDS_PER_DISK;
+        if !is_last {
+            mounted.disk(|disk| disk.cut_at_step(step));
+        }
+        let batches = if is_last { 3 } else { BATCHES };
+        let dir = mounted.path().to_owned();
+        let mut child = rig::start(
+            &dir,
+            home.path(),
+            &ledger,
+            dice.below(u64::MAX),
+            batches,
+            None,
+        );
+        if !is_last {
+            let deadline = Instant::now() + LIMIT;
+            while !mounted.wait_for_cut(LOOK) && !child.has_ended() && Instant::now() < deadline {}
+            child.kill();
+        }
+        let is_on = mounted.disk(|disk| disk.is_on());
+        let round_sum = match child.end(&mut ledger) {
+            Ok(_) if is_on && !is_last => return Err(at(format!("no cut at step {step}"))),
+            Ok((round, _)) => round,
+            // The power went off under it: what it says of that is its own.
+            Err(Failed::Other(_)) if !is_on => Round::default(),
+            Err(error) => return Err(at(error.to_string())),
+        };
+        if let Some(loss) = round_sum.losses.first() {
+            return Err(at(format!("a loss is reported that is none: {loss:?}")));
+        }
+        sum.acks += round_sum.acks;
+        sum.in_opening += u64::from(!round_sum.verified);
+        sum.records = sum.records.max(ledger.records());
+        if let Some(ms) = round_sum.opened_ms {
+            sum.slowest_ms = sum.slowest_ms.max(ms);
+            if ms > START_MS_MAX {
+                return Err(at(format!("the start took {ms} ms")));
+            }
+        }
+        if is_last {
+            return Ok(());
+        }
+        sum.rounds += 1;
+        disk = mounted.cut(kind, &mut dice);
+    }
+    Ok(())
+}
+
+pub(crate) fn run(rounds: u64, seed: u64) -> Result<Sum, String> {
+    let mut sum = Sum::default();
+    for n in 0..rounds.div_ceil(ROUNDS_PER_DISK) {
+        one_disk(seed + n, &Kind::ALL, false, &mut sum)
+            .map_err(|error| format!("seed {}: {error}", seed + n))?;
+    }
+    Ok(sum)
+}
+
+#[test]
+fn what_was_acked_survives_power_cuts() {
+    let sum = run(20, 1).unwrap_or_else(|error| panic!("{error}"));
+    println!("{sum:?}");
+    assert!(sum.acks > 0 && sum.in_opening > 0, "{sum:?}");
+}
+
+/// The rig can fail: without its fdatasync the store is what `flush` alone makes of
+/// it, and acked batches are lost.
+#[test]
+fn a_store_without_fdatasync_is_caught() {
+    let caught = (0..20).any(|seed| {
+        let error = one_disk(seed, &[Kind::DropAll], true, &mut Sum::default());
+        println!("{seed}: {error:?}");
+        error.is_err_and(|error| error.contains("was acked"))
+    });
+    assert!(
+        caught,
+        "20 disks that ignore fdatasync lost nothing that was acked"
+    );
+}

@@ -1,0 +1,210 @@
+//! Starts the child, reads what it says, keeps the ledger.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use super::child::{BATCHES_VAR, CHILD_SEED_VAR, CHILD_TEST, DIR_VAR, LEDGER_VAR};
+use super::ledger::{Ledger, Run};
+
+/// For anything that a child does; a machine under load may need most of it.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// How long a start may take (the figure).
+pub(crate) const START_MS_MAX: u64 = 10_000;
+
+/// What a round came to.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) opened_ms: Option<u64>,
+    pub(crate) verified: bool,
+    pub(crate) acks: u64,
+    pub(crate) stopped: bool,
+    /// What it found wrong with the log.
+    pub(crate) wrong: Option<String>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) losses: Vec<Run>,
+    pub(crate) troubles: u64,
+    pub(crate) recovered: u64,
+}
+
+/// Why a round failed.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The log is not what it must be.
+    Wrong(String),
+    /// The child ended with an error: a disk that is off or full explains it.
+    Other(String),
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrong(text) => write!(f, "the log is wrong: {text}"),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A child of one round.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    errors: PathBuf,
+    /// Verified runs, until all of them are there.
+    found: Vec<Run>,
+    pub(crate) round: Round,
+}
+
+/// Starts a child on the log in `dir`; `home` takes its files.
+pub(crate) fn start(
+    dir: &Path,
+    home: &Path,
+    ledger: &Ledger,
+    seed: u64,
+    batches: u64,
+    fault: Option<&str>,
+) -> Running {
+    let ledger_file = home.join("ledger");
+    std::fs::write(&ledger_file, ledger.text()).unwrap();
+    let errors = home.join("errors");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", CHILD_TEST, "--nocapture", "--test-threads=1"])
+        .env(DIR_VAR, dir)
+        .env(LEDGER_VAR, &ledger_file)
+        .env(CHILD_SEED_VAR, seed.to_string())
+        .env(BATCHES_VAR, batches.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(&errors).unwrap());
+    if let Some(fault) = fault {
+        command.env("FOREBAY_FAULT", fault);
+    }
+    let mut child = command.spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    Running {
+        child,
+        lines,
+        errors,
+        found: Vec::new(),
+        round: Round::default(),
+    }
+}
+
+impl Running {
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself, by a fault point.
+        let _ = self.child.kill();
+    }
+
+    /// Takes lines until `enough`, the end of the child, or the limit: false then.
+    pub(crate) fn follow(
+        &mut self,
+        ledger: &mut Ledger,
+        mut enough: impl FnMut(&Round) -> bool,
+    ) -> bool {
+        let deadline = Instant::now() + LIMIT;
+        while !enough(&self.round) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.take(&line, ledger),
+                Err(RecvTimeoutError::Disconnected) => return true,
+                Err(RecvTimeoutError::Timeout) => return false,
+            }
+        }
+        true
+    }
+
+    fn take(&mut self, line: &str, ledger: &mut Ledger) {
+        let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match what {
+            "opened" => {
+                let (epoch, ms) = rest.split_once(' ').unwrap();
+                let epoch: u32 = epoch.parse().unwrap();
+                assert!(epoch > ledger.epoch, "epoch {epoch} after {}", ledger.epoch);
+                ledger.epoch = epoch;
+                self.round.opened_ms = Some(ms.parse().unwrap());
+            }
+            "loss" => {
+                let run = Run::parse(rest);
+                self.round.losses.push(run);
+                ledger.lost.push(run);
+            }
+            "note" => self.round.notes.push(rest.to_owned()),
+            "run" => self.found.push(Run::parse(rest)),
+            "verified" => {
+                self.round.verified = true;
+                ledger.replace(&self.found);
+            }
+            "ack" => {
+                let (tick, runs) = rest.split_once(' ').unwrap();
+                ledger.tick = tick.parse().unwrap();
+                let runs = runs.split(", ").filter(|text| !text.is_empty());
+                runs.for_each(|text| ledger.add(Run::parse(text)));
+                self.round.acks += 1;
+            }
+            "removing" => {
+                let runs = rest.split(", ").filter(|text| !text.is_empty());
+                ledger.removed.extend(runs.map(Run::parse));
+            }
+            "trouble" => self.round.troubles += 1,
+            "recovered" => self.round.recovered += 1,
+            "stopped" => self.round.stopped = true,
+            "wrong" => self.round.wrong = Some(rest.to_owned()),
+            // The test harness's own lines.
+            _ => {}
+        }
+    }
+
+    /// Waits for the end of a child that was killed or that ends by itself, and takes
+    /// all that it still said.
+    pub(crate) fn end(mut self, ledger: &mut Ledger) -> Result<(Round, Option<i32>), Failed> {
+        if !self.follow(ledger, |_| false) {
+            self.kill();
+            let _ = self.child.wait();
+            return Err(Failed::Other(format!(
+                "the child hangs; it said:\n{}",
+                self.said()
+            )));
+        }
+        let status = self.child.wait().unwrap();
+        if let Some(wrong) = self.round.wrong.take() {
+            return Err(Failed::Wrong(wrong));
+        }
+        let said = self.said();
+        match status.code() {
+            None | Some(0) => Ok((std::mem::take(&mut self.round), status.code())),
+            Some(code) => Err(Failed::Other(format!(
+                "the child ended with {code}; it said:\n{said}"
+            ))),
+        }
+    }
+
+    pub(crate) fn said(&self) -> String {
+        let text = std::fs::read(&self.errors).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
