@@ -72,10 +72,14 @@ impl Agent {
         );
 
         let (store_sender, store_events) = mpsc::unbounded_channel();
-        let store = StorageThread::spawn(Box::new(store), sync_policy(config.log), move |answer| {
-            // The loop has ended: nobody waits for this answer.
-            let _ = store_sender.send(answer);
-        });
+        let store = StorageThread::spawn(
+            Box::new(store),
+            sync_policy(config.log.sync),
+            move |answer| {
+                // The loop has ended: nobody waits for this answer.
+                let _ = store_sender.send(answer);
+            },
+        );
         let store = store.map_err(|error| format!("the storage thread did not start: {error}"))?;
         let (port_sender, port_events) = mpsc::channel(EVENTS_MAX);
         let ports = Ports::spawn(port_configs(config), port_sender, clock, say.clone());
@@ -178,7 +182,7 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
     let names = names.map(|device| (DeviceUid(device.uid), device.name.clone()));
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     // A group of blocks shares one sync: the batch is cut so much later.
-    let linger = match config.log {
+    let linger = match config.log.sync {
         SyncMode::Group(group) => config.agent.linger.max(group),
         SyncMode::EveryBlock | SyncMode::None => config.agent.linger,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::{Source, Table};
-use super::schema_agent::{AGENT, DEVICE, DEVICE_PORT, FORWARD, LOG, QUERY, UPSTREAM};
+use super::schema_agent::{AGENT, DEVICE, DEVICE_PORT, FORWARD, QUERY, UPSTREAM};
 
 /// `[agent]`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,15 +57,6 @@ pub struct ForwardConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {
     pub socket: PathBuf,
-}
-
-/// `[log]`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SyncMode {
-    /// Blocks within this time of each other share one sync.
-    Group(Duration),
-    EveryBlock,
-    None,
 }
 
 /// `[upstream]`
@@ -227,28 +218,6 @@ fn socket(table: &Table<'_>, folder: &Path, default: PathBuf) -> Result<PathBuf,
         Some(field) => Ok(folder.join(field.text()?)),
         None => Ok(default),
     }
-}
-
-#[derive(Clone, Copy)]
-enum SyncName {
-    Group,
-    EveryBlock,
-    None,
-}
-
-pub fn log(source: &Source<'_>) -> Result<SyncMode, ConfigError> {
-    let table = source.one(&LOG)?;
-    let group = table.need("group")?.timer(SECOND / 1000, 10 * SECOND)?;
-    let sync = table.need("sync")?.one_of(&[
-        ("group", SyncName::Group),
-        ("every_block", SyncName::EveryBlock),
-        ("none", SyncName::None),
-    ])?;
-    Ok(match sync {
-        SyncName::Group => SyncMode::Group(group),
-        SyncName::EveryBlock => SyncMode::EveryBlock,
-        SyncName::None => SyncMode::None,
-    })
 }
 
 pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamConfig>, ConfigError> {

@@ -7,10 +7,12 @@ pub mod check;
 pub mod duration;
 mod engine;
 pub mod error;
+pub mod log;
 pub mod reader;
 pub mod reference;
 pub mod schema;
 pub mod schema_agent;
+pub mod size;
 #[cfg(test)]
 mod tests;
 
@@ -20,20 +22,22 @@ use forebay_core::engine::config::EngineConfig;
 
 pub use self::agent::{
     AgentConfig, BrokerConfig, DeviceAlias, DevicePort, ForwardConfig, QueryConfig, SinkKind,
-    SyncMode, UpstreamConfig,
+    UpstreamConfig,
 };
 pub use self::error::ConfigError;
+pub use self::log::{LogConfig, SyncMode};
 pub use self::reference::reference;
 
 use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 9] = [
+pub const SECTIONS: [&Section; 10] = [
     &schema_agent::AGENT,
     &schema_agent::DEVICE_PORT,
     &schema_agent::DEVICE,
     &schema_agent::LOG,
+    &schema_agent::TOPIC,
     &schema::ENGINE,
     &schema::WINDOW,
     &schema_agent::FORWARD,
@@ -48,7 +52,7 @@ pub struct Config {
     pub agent: AgentConfig,
     pub device_ports: Vec<DevicePort>,
     pub devices: Vec<DeviceAlias>,
-    pub log: SyncMode,
+    pub log: LogConfig,
     pub engine: EngineConfig,
     /// `None`: nothing is forwarded.
     pub forward: Option<ForwardConfig>,
@@ -76,12 +80,13 @@ impl Config {
         let source = Source::parse(path, text)?;
         source.only(&SECTIONS)?;
         let agent = agent::agent(&source, folder)?;
+        let engine = engine::read(&source)?;
         Ok(Self {
             file: path.to_owned(),
             device_ports: agent::device_ports(&source)?,
             devices: agent::devices(&source)?,
-            log: agent::log(&source)?,
-            engine: engine::read(&source)?,
+            log: log::log(&source, &engine)?,
+            engine,
             forward: agent::forward(&source, folder, agent.gateway.as_deref())?,
             query: agent::query(&source, folder, &agent.data_dir)?,
             upstream: agent::upstream(&source, folder)?,

@@ -135,7 +135,7 @@ pub const QUERY: Section = Section {
 pub const LOG: Section = Section {
     name: "log",
     many: false,
-    doc: "When readings are made durable. A device is acked only after that.",
+    doc: "The log: when readings are made durable (a device is acked only after that),\nand how much of the disk it takes. Sizes: B kB MB GB TB KiB MiB GiB TiB.",
     keys: &[
         Key {
             name: "sync",
@@ -146,6 +146,54 @@ pub const LOG: Section = Section {
             name: "group",
             default: Default::Is("\"50ms\""),
             doc: "Longest wait of a block for a shared sync, 1ms to 10s.",
+        },
+        Key {
+            name: "generation",
+            default: Default::Is("\"16MiB\""),
+            doc: "The newest part of the log is sealed at this size, 256KiB to 256MiB. It is what is dropped\nat once and what one damage can cost, so it is at most 1/16 of the smallest quota.",
+        },
+        Key {
+            name: "generation_age",
+            default: Default::Is("\"6h\""),
+            doc: "It is sealed after this long at the latest, 1m to 365d.",
+        },
+        Key {
+            name: "reserve",
+            default: Default::Is("\"256MiB\""),
+            doc: "So much of the disk stays free: the oldest is dropped before.",
+        },
+        Key {
+            name: "ballast",
+            default: Default::Is("\"8MiB\""),
+            doc: "A file that is given up when the disk is full, so that the log can be worked on, 1MiB to 1GiB.",
+        },
+    ],
+};
+
+pub const TOPIC: Section = Section {
+    name: "topic",
+    many: true,
+    doc: "How much room a topic of the log takes: readings, control, late, quarantine, or the name of a window.\nOne without a section keeps to these defaults.",
+    keys: &[
+        Key {
+            name: "name",
+            default: Default::Required("\"readings\""),
+            doc: "Which topic.",
+        },
+        Key {
+            name: "quota",
+            default: Default::None("\"8GiB\""),
+            doc: "What it takes on disk, 4MB and up. Default 8GiB for readings, 1GiB for a window,\n256MiB for control, late and quarantine.",
+        },
+        Key {
+            name: "age",
+            default: Default::None("\"90d\""),
+            doc: "Records go when they were sealed so long ago, 1m and up. Default: never.",
+        },
+        Key {
+            name: "when_full",
+            default: Default::Is("\"drop_oldest\""),
+            doc: "drop_oldest: the oldest goes, forwarded or not; reject_new: what is there stays until it was forwarded,\nnew readings are counted and not stored; block: devices wait. Rows of a full window are left out and counted.",
         },
     ],
 };

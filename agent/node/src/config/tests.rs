@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use forebay_core::retention::{SpaceConfig, WhenFull};
+
 use super::*;
 
 fn load(text: &str) -> Result<Config, String> {
@@ -23,7 +25,7 @@ fn an_empty_file_has_all_defaults() {
         config.query.socket,
         Path::new("/etc/forebay/data/forebay.sock")
     );
-    assert_eq!(config.log, SyncMode::Group(Duration::from_millis(50)));
+    assert_eq!(config.log.sync, SyncMode::Group(Duration::from_millis(50)));
     assert_eq!(config.engine.time, Default::default());
     assert_eq!(config.engine.windows, []);
     assert_eq!(
@@ -234,6 +236,41 @@ fn every_error_names_line_key_and_what_is_valid() {
             ":1: [forward] broker: is missing",
         ),
         ("not TOML", "[engine\n".into(), ":1: is not TOML:"),
+        (
+            "a size without a unit",
+            "[log]\ngeneration = \"16\"".into(),
+            ":2: [log] generation: \"16\" needs a whole number and one of the units B",
+        ),
+        (
+            "a size as a number",
+            "[log]\nreserve = 16".into(),
+            ":2: [log] reserve: 16 must be a size such as \"16MiB\", not of type integer",
+        ),
+        (
+            "a key of another section",
+            "[log]\nquota = \"1GiB\"".into(),
+            ":2: [log] quota: is not a key here",
+        ),
+        (
+            "a topic that is not there",
+            format!("{}[[topic]]\nname = \"reading\"", w("")),
+            ":7: [[topic]] name: \"reading\" is none of: readings, control, late, quarantine, w (did you mean \"readings\"?)",
+        ),
+        (
+            "a topic twice",
+            "[[topic]]\nname = \"late\"\n[[topic]]\nname = \"late\"".into(),
+            ":4: [[topic]] name: \"late\" has two sections",
+        ),
+        (
+            "an unknown policy",
+            "[[topic]]\nname = \"late\"\nwhen_full = \"drop_oldes\"".into(),
+            "is none of: drop_oldest, reject_new, block (did you mean \"drop_oldest\"?)",
+        ),
+        (
+            "no topic",
+            "[[topic]]\nquota = \"1GiB\"".into(),
+            ":1: [[topic]] name: is missing; for example name = \"readings\"",
+        ),
     ] {
         let error = load(&text).expect_err(name);
         assert!(error.contains(want), "{name}: {error}");
@@ -284,6 +321,45 @@ fn partitions_and_linger_take_their_limits() {
 }
 
 #[test]
+fn sizes_take_their_limits() {
+    for (section, key, good, bad) in [
+        ("[log]", "generation", "256KiB", "262143B"),
+        ("[log]", "generation", "256MiB", "268435457B"),
+        ("[log]", "generation_age", "1m", "59s"),
+        ("[log]", "generation_age", "365d", "366d"),
+        ("[log]", "reserve", "0B", "1025TiB"),
+        ("[log]", "reserve", "1024TiB", "1025TiB"),
+        ("[log]", "ballast", "1MiB", "1048575B"),
+        ("[log]", "ballast", "1GiB", "1073741825B"),
+        ("[[topic]]\nname = \"late\"", "quota", "4MB", "3999999B"),
+        ("[[topic]]\nname = \"late\"", "quota", "1024TiB", "1025TiB"),
+        ("[[topic]]\nname = \"late\"", "age", "1m", "59s"),
+    ] {
+        load(&format!("{section}\n{key} = \"{good}\"")).expect(good);
+        let error = load(&format!("{section}\n{key} = \"{bad}\"")).expect_err(bad);
+        assert!(error.contains("must be from "), "{error}");
+    }
+}
+
+#[test]
+fn topics_have_their_policies_and_a_generation_fits_the_smallest() {
+    let text = format!(
+        "{}[[topic]]\nname = \"w\"\nquota = \"4MB\"\nage = \"2d\"\nwhen_full = \"block\"\n",
+        window("")
+    );
+    let log = load(&text).expect("two windows' worth").log;
+    assert_eq!(log.generation_bytes, 256 << 10);
+    let policy = log.space.policy("w");
+    assert_eq!(policy.quota_bytes, 4_000_000);
+    assert_eq!(policy.age, Some(forebay_core::units::Span(172_800_000_000)));
+    assert_eq!(policy.when_full, WhenFull::Block);
+    assert_eq!(log.space.policy("readings").quota_bytes, 8 << 30);
+    let log = load("").expect("an empty config").log;
+    assert_eq!(log.generation_bytes, 16 << 20);
+    assert_eq!(log.space, SpaceConfig::default());
+}
+
+#[test]
 fn a_full_config_is_read() {
     let text = r#"
         [agent]
@@ -321,7 +397,7 @@ fn a_full_config_is_read() {
         forward.broker.password_file.as_deref(),
         Some(Path::new("/etc/forebay/secret"))
     );
-    assert_eq!(config.log, SyncMode::EveryBlock);
+    assert_eq!(config.log.sync, SyncMode::EveryBlock);
     let upstream = config.upstream.expect("upstream");
     assert_eq!(
         upstream.socket,

@@ -10,6 +10,7 @@ use super::{SHOWN_BYTES_MAX, Table, one_line, shown};
 use crate::config::duration;
 use crate::config::error::{ConfigError, did_you_mean, list};
 use crate::config::schema::Key;
+use crate::config::size;
 
 /// One key with its value.
 #[derive(Debug, Clone)]
@@ -101,6 +102,19 @@ impl Field<'_> {
             return Err(self.bad(format!("must be from {min:?} to {max:?}")));
         }
         Ok(timer)
+    }
+
+    /// A size from `min` to `max` bytes.
+    pub fn size(&self, min: u64, max: u64) -> Result<u64, ConfigError> {
+        let Some(text) = self.value.as_str() else {
+            return Err(self.wants("a size such as \"16MiB\""));
+        };
+        let bytes = size::parse(text).map_err(|what| self.bad(what))?;
+        if bytes < min || bytes > max {
+            let (min, max) = (size::show(min), size::show(max));
+            return Err(self.bad(format!("must be from {min} to {max}")));
+        }
+        Ok(bytes)
     }
 
     /// One of the named choices.
