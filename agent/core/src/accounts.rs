@@ -14,7 +14,8 @@ use forebay_wire::ids::{BootId, DeviceUid};
 
 use crate::ledger::{Account, Counts, DeviceAccounts, GAP_REASONS, Ledger, Source};
 use crate::limits::{
-    BOOTS_PER_DEVICE_MAX, DEVICES_MAX, META_VALUE_BYTES_MAX, SNAPSHOT_BYTES, SNAPSHOT_EVERY_US,
+    BOOTS_PER_DEVICE_MAX, DEVICES_MAX, IMPORTS_MAX, META_VALUE_BYTES_MAX, SNAPSHOT_BYTES,
+    SNAPSHOT_EVERY_US,
 };
 use crate::log::block::{Block, Body, Record};
 use crate::log::bytes::{Malformed, Reader, put_varint};
@@ -29,8 +30,10 @@ pub const ACCOUNT_META_PREFIX: &[u8] = b"account/";
 pub const ACCOUNTS_META_PREFIX: &[u8] = b"accounts/";
 
 const VERSION: u8 = 1;
+/// Boots of one device that are told apart, imports among them.
+const BOOTS_KEPT_MAX: usize = BOOTS_PER_DEVICE_MAX + IMPORTS_MAX;
 /// Longest account: a varint has ten bytes at most.
-const ACCOUNT_BYTES_MAX: usize = 8 + COUNTS_BYTES_MAX + BOOTS_PER_DEVICE_MAX * BOOT_BYTES_MAX;
+const ACCOUNT_BYTES_MAX: usize = 8 + COUNTS_BYTES_MAX + BOOTS_KEPT_MAX * BOOT_BYTES_MAX;
 const COUNTS_BYTES_MAX: usize = 10 * (3 + GAP_REASONS);
 const BOOT_BYTES_MAX: usize = 4 + 10 + COUNTS_BYTES_MAX;
 const _: () = assert!(ACCOUNT_BYTES_MAX <= META_VALUE_BYTES_MAX);
@@ -325,7 +328,7 @@ fn read_accounts(reader: &mut Reader<'_>) -> Result<DeviceAccounts, Malformed> {
     let reasons = usize::from(reader.byte()?);
     let folded = read_counts(reader, reasons)?;
     let count = reader.varint()?;
-    if reasons > GAP_REASONS || count > BOOTS_PER_DEVICE_MAX as u64 {
+    if reasons > GAP_REASONS || count > BOOTS_KEPT_MAX as u64 {
         return Err(reader.malformed());
     }
     let mut boots = BTreeMap::new();

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::commit::CommitToken;
 use crate::engine::config::EngineConfig;
 use crate::forward::{ConnNo, ForwardConfig, Refusal, SendNo};
+use crate::import::{ImportAnswer, ImportId, ImportRequest};
 use crate::ingest::Router;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::payload::GatewayName;
@@ -72,6 +73,8 @@ pub enum Input<'a> {
         payload: &'a [u8],
     },
     Query(QueryId, Query),
+    /// Readings that come in batches.
+    Import(ImportId, ImportRequest),
     /// The time of `next_deadline` has come.
     Deadline,
     /// No more readings are taken; what is here is written.
@@ -103,6 +106,8 @@ pub enum Effect {
     /// Drop the connection and start a new one.
     BrokerReset(ConnNo, String),
     Answer(QueryId, Answer),
+    /// What became of an import's request; what was taken is durable.
+    Imported(ImportId, ImportAnswer),
     /// Something an operator should read.
     Note(Note),
     /// The store failed: stop, say so, and be started again.

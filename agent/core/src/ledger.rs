@@ -3,14 +3,18 @@
 //! ordinal below `taken` was one reading, part of one gap, or is counted as lost,
 //! exactly once.
 //!
-//! Bound: [`DEVICES_MAX`] devices of [`BOOTS_PER_DEVICE_MAX`] boots; the oldest
-//! boot of a device is folded into its total. Knows no port and no log.
+//! Bound: [`DEVICES_MAX`] devices of [`BOOTS_PER_DEVICE_MAX`] boots and
+//! [`IMPORTS_MAX`] imports; the oldest of a device is folded into its total. Knows no
+//! port and no log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
 
-use crate::limits::{BOOTS_PER_DEVICE_MAX, DEVICES_MAX};
+use crate::limits::{BOOTS_PER_DEVICE_MAX, DEVICES_MAX, IMPORT_BOOT_FIRST, IMPORTS_MAX};
+
+/// Boots from here on are imports.
+const IMPORTS_FROM: BootId = BootId(IMPORT_BOOT_FIRST);
 use crate::record::{GAPS, GapReason};
 
 /// One boot of one device: the scope of ordinals and ticks.
@@ -80,10 +84,30 @@ pub struct TooManyDevices;
 /// The accounts of one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceAccounts {
-    /// At most [`BOOTS_PER_DEVICE_MAX`].
+    /// At most [`BOOTS_PER_DEVICE_MAX`] and [`IMPORTS_MAX`] imports.
     pub boots: BTreeMap<BootId, Account>,
     /// Boots that were folded away.
     pub folded: Counts,
+}
+
+impl DeviceAccounts {
+    /// Folds the oldest boot of the kind that `boot` is of when there are as many of
+    /// them as are kept: imports must not push out the boot that a device is in.
+    fn make_room(&mut self, boot: BootId) {
+        let (kind, kept) = if boot < IMPORTS_FROM {
+            (BootId(0)..IMPORTS_FROM, BOOTS_PER_DEVICE_MAX)
+        } else {
+            (IMPORTS_FROM..BootId(u32::MAX), IMPORTS_MAX)
+        };
+        let same = self.boots.range(kind);
+        let oldest = same.clone().next().map(|(oldest, _)| *oldest);
+        if let Some(oldest) = oldest.filter(|_| same.count() >= kept)
+            && let Some(mut account) = self.boots.remove(&oldest)
+        {
+            account.close();
+            self.folded.add(&account.counts);
+        }
+    }
 }
 
 /// All accounts.
@@ -105,13 +129,8 @@ impl Ledger {
         }
         let device = self.devices.entry(source.uid).or_default();
         self.changed.insert(source.uid);
-        let is_new = !device.boots.contains_key(&source.boot);
-        if is_new
-            && device.boots.len() >= BOOTS_PER_DEVICE_MAX
-            && let Some((_, mut oldest)) = device.boots.pop_first()
-        {
-            oldest.close();
-            device.folded.add(&oldest.counts);
+        if !device.boots.contains_key(&source.boot) {
+            device.make_room(source.boot);
         }
         Ok(device.boots.entry(source.boot).or_default())
     }
@@ -175,6 +194,14 @@ impl Ledger {
         for account in devices.flat_map(|device| device.boots.values_mut()) {
             account.close();
         }
+    }
+
+    /// A boot for an import that no import of this device had before.
+    #[must_use]
+    pub fn next_import_boot(&self, uid: DeviceUid) -> BootId {
+        let device = self.devices.get(&uid);
+        let last = device.and_then(|device| device.boots.range(IMPORTS_FROM..).next_back());
+        last.map_or(IMPORTS_FROM, |(boot, _)| BootId(boot.0.saturating_add(1)))
     }
 
     /// The account of `source` when there is one.
@@ -331,6 +358,22 @@ mod tests {
         let total = ledger.total();
         assert_eq!(total.readings, 2 * (BOOTS_PER_DEVICE_MAX as u64 + 1));
         assert_eq!(total.gap_total(), 3 * (BOOTS_PER_DEVICE_MAX as u64 + 1));
+    }
+
+    #[test]
+    fn imports_push_out_imports_and_never_a_boot() {
+        let mut ledger = Ledger::default();
+        let live = source(1, 7);
+        ledger.open(live).expect("one device").take_readings(1);
+        for nth in 0..=IMPORTS_MAX as u32 {
+            let boot = ledger.next_import_boot(live.uid);
+            assert_eq!(boot, BootId(IMPORT_BOOT_FIRST + nth));
+            let account = ledger.open(Source { boot, ..live });
+            account.expect("a known device").take_readings(1);
+        }
+        assert!(ledger.get(live).is_some());
+        assert_eq!(ledger.get(source(1, IMPORT_BOOT_FIRST)), None);
+        assert_eq!(ledger.total().readings, IMPORTS_MAX as u64 + 2);
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub mod upstream;
 
 pub mod query;
 
+pub mod import;
+
 pub mod effect;
 
 pub mod pipeline;

@@ -158,3 +158,21 @@ pub const SEGMENTS_PER_TOPIC_MAX: usize = 4096;
 pub const REMOVALS_PER_POLL_MAX: usize = 64;
 /// Steps in which unsealed bytes of one partition are known.
 pub const LIVE_STEPS_MAX: usize = 16_384;
+/// Imports under way at the same time.
+pub const IMPORTS_MAX: usize = 4;
+/// Most readings of one batch of an import; what may be pending beyond
+/// [`PENDING_RECORDS_MAX`].
+pub const IMPORT_RECORDS_MAX: usize = 4096;
+/// Channels of one device in one import.
+pub const IMPORT_CHANNELS_MAX: usize = 256;
+/// An import that was silent for so long gives its place to a new one, us.
+pub const IMPORT_IDLE_US: u64 = 60_000_000;
+/// First boot of imports: a device counts its own from 0, and its next one must
+/// never have the ordinals of an import.
+pub const IMPORT_BOOT_FIRST: u32 = 1 << 31;
+/// Longest name of a channel and of its unit, as devices and imports may have them.
+pub const CHANNEL_NAME_BYTES_MAX: usize = forebay_wire::limits::QUANTITY_BYTES_MAX;
+pub const UNIT_NAME_BYTES_MAX: usize = forebay_wire::limits::UNIT_BYTES_MAX;
+
+const _: () = assert!(CHANNEL_NAME_BYTES_MAX >= forebay_wire::limits::QUANTITY_BYTES_MAX);
+const _: () = assert!(UNIT_NAME_BYTES_MAX >= forebay_wire::limits::UNIT_BYTES_MAX);

@@ -13,6 +13,7 @@ use crate::commit::{CommitToken, Durable, GroupCommit};
 use crate::derive::Derive;
 use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, Opened, QueryId};
 use crate::forward::{Forward, ForwardAction};
+use crate::import::{ImportSink, Imports, restore_names};
 use crate::ingest::Router;
 use crate::ledger::Ledger;
 use crate::limits::{FETCH_BYTES_MAX, QUERIES_MAX};
@@ -58,6 +59,7 @@ pub struct Gateway {
     pub(crate) stages: Vec<Derive>,
     pub(crate) forward: Option<Forward>,
     queries: BTreeMap<QueryId, Job>,
+    imports: Imports,
     readers: BTreeMap<FetchToken, Reader>,
     marks: Option<Marks>,
     last_fetch: u64,
@@ -101,7 +103,8 @@ impl LinkSink for Ingest<'_> {
 impl Gateway {
     /// A gateway on a log that was just opened.
     #[must_use]
-    pub fn new(config: GatewayConfig, opened: &Opened, now: Now) -> Self {
+    pub fn new(mut config: GatewayConfig, opened: &Opened, now: Now) -> Self {
+        restore_names(&opened.meta, &mut config.names);
         let mut effects = VecDeque::new();
         let notes = opened.store.notes.iter().cloned();
         let losses = opened.store.losses.iter().map(ToString::to_string);
@@ -154,6 +157,7 @@ impl Gateway {
             stages,
             forward,
             queries: BTreeMap::new(),
+            imports: Imports::default(),
             readers: BTreeMap::new(),
             marks: None,
             last_fetch: 0,
@@ -196,6 +200,7 @@ impl Gateway {
                 self.on_forward(|f| f.on_message(topic, payload, now.mono));
             }
             Input::Query(id, query) => self.on_query(id, &query),
+            Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
             Input::Deadline => {}
             Input::Drain => self.on_drain(),
             Input::Hold => self.on_forward(Forward::hold),
@@ -290,6 +295,7 @@ impl Gateway {
         for (at, head) in heads {
             self.on_forward(|forward| forward.on_durable(at, head));
         }
+        self.imports.on_durable(&self.ledger);
         if self.marks.as_ref() == Some(&Marks::Written(token)) {
             self.marks = None;
             self.on_forward(Forward::on_saved);
@@ -337,6 +343,7 @@ impl Gateway {
 
     fn on_drain(&mut self) {
         self.draining = true;
+        self.imports.close();
         self.on_forward(Forward::drain);
     }
 
@@ -438,6 +445,7 @@ impl Gateway {
             }
         }
         self.advance_forward(now.mono);
+        self.advance_imports(now.mono);
         self.keep_state(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
             let readings = batch.blocks.iter().filter(|b| b.key.at.topic == READINGS);
@@ -460,6 +468,21 @@ impl Gateway {
         let heads = heads.map(|partition| (partition, self.commit.next(readings_of(partition))));
         for (key, value) in self.accounts.take_due(&mut self.ledger, heads, now) {
             self.commit.meta(key, value, now);
+        }
+    }
+
+    fn advance_imports(&mut self, now: Mono) {
+        if self.is_recovered() {
+            self.imports.step(&mut ImportSink {
+                router: &self.config.router,
+                ledger: &mut self.ledger,
+                commit: &mut self.commit,
+                names: &mut self.config.names,
+                now,
+            });
+        }
+        while let Some((id, answer)) = self.imports.poll_answer() {
+            self.effects.push_back(Effect::Imported(id, answer));
         }
     }
 
