@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::config::check::{self, CheckArgs};
 use crate::config::reference;
 use crate::demo::{self, DemoArgs};
+use crate::ingest_cmd::{self, IngestArgs};
 use crate::sim::{self, SimArgs};
 use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
@@ -37,6 +38,7 @@ enum Verb {
     #[command(subcommand)]
     Query(query::QueryVerb),
     Status(query::StatusArgs),
+    Ingest(IngestArgs),
     Try(TryArgs),
     /// Checks a config, or shows every key of one
     #[command(subcommand)]
@@ -68,6 +70,7 @@ pub fn main() -> ExitCode {
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Query(verb) => query::run(&verb),
         Verb::Status(args) => query::status(&args),
+        Verb::Ingest(args) => ingest_cmd::run(&args),
         Verb::Try(args) => try_run::run(&args),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args),
         Verb::Config(ConfigVerb::Reference) => {

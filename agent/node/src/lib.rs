@@ -1,6 +1,7 @@
 //! The process around the pure core.
 
 pub mod config;
+pub mod progress;
 pub mod terminal;
 
 pub mod ports;
@@ -9,6 +10,8 @@ pub mod sim;
 
 pub mod local;
 
+pub mod import;
+
 pub mod store;
 
 pub mod mqtt;
@@ -16,6 +19,8 @@ pub mod mqtt;
 pub mod upstream;
 
 pub mod agent;
+
+pub mod ingest_cmd;
 
 pub mod try_run;
 

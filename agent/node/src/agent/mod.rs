@@ -1,6 +1,7 @@
 //! A running agent: the core with its store, its ports, its broker and its local
 //! socket around it. `forebay run` and `forebay demo` both start it here.
 
+pub mod imports;
 pub mod questions;
 mod status;
 

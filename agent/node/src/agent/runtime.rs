@@ -9,13 +9,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, Input, QueryId};
+use forebay_core::import::{ImportAnswer, ImportId};
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::{Answer as QueryAnswer, Query};
 use forebay_core::units::{EventTime, Mono, Now};
 use tokio::sync::{mpsc, oneshot};
 
-use super::questions;
 use super::status::with_ports;
+use super::{imports, questions};
 use crate::local::Asked;
 use crate::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage};
 use crate::ports::{MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say};
@@ -76,6 +77,8 @@ pub(super) struct Runtime {
     waiting: VecDeque<Request>,
     answers: BTreeMap<QueryId, Asker>,
     last_query: u64,
+    imports: BTreeMap<ImportId, oneshot::Sender<QueryAnswer>>,
+    last_import: u64,
     awaited: Vec<(Wanted, oneshot::Sender<()>)>,
     /// What the store said when it failed.
     failed: Option<String>,
@@ -128,6 +131,8 @@ impl Runtime {
             waiting: VecDeque::new(),
             answers: BTreeMap::new(),
             last_query: 0,
+            imports: BTreeMap::new(),
+            last_import: 0,
             awaited: Vec::new(),
             failed: None,
         }
@@ -229,6 +234,9 @@ impl Runtime {
     }
 
     fn on_asked(&mut self, asked: Asked) {
+        if imports::is_import(&asked.request) {
+            return self.on_import(asked);
+        }
         match questions::read(&asked.request) {
             Ok(query) => {
                 self.last_query += 1;
@@ -242,6 +250,26 @@ impl Runtime {
             }
             // Who asked may have gone away.
             Err(text) => drop(asked.answer.send(Err(text))),
+        }
+    }
+
+    fn on_import(&mut self, asked: Asked) {
+        match imports::read(&asked.request) {
+            Ok(request) => {
+                self.last_import += 1;
+                let id = ImportId(self.last_import);
+                self.imports.insert(id, asked.answer);
+                self.handle(Input::Import(id, request));
+            }
+            // Who asked may have gone away.
+            Err(text) => drop(asked.answer.send(Err(text))),
+        }
+    }
+
+    fn on_imported(&mut self, id: ImportId, answer: ImportAnswer) {
+        if let Some(asker) = self.imports.remove(&id) {
+            // Who asked may have gone away; what was taken stays.
+            let _ = asker.send(answer.map(|imported| imports::write_answer(&imported)));
         }
     }
 
@@ -325,6 +353,7 @@ impl Runtime {
                 }),
                 Effect::BrokerReset(conn, why) => self.reset(conn, &why),
                 Effect::Answer(id, answer) => self.answer(id, answer),
+                Effect::Imported(id, answer) => self.on_imported(id, answer),
                 Effect::Note(note) => (self.say)(&note.0),
                 Effect::Stop(error) => self.failed = Some(error.to_string()),
             }

@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Connections served at the same time.
 pub const CONNECTIONS_MAX: usize = 32;
-/// Longest request line.
-pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// Longest request line: a batch of an import is the longest.
+pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 /// Longest answer line that a client takes.
 pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A connection that says nothing for so long is closed; a client waits as long
@@ -128,12 +128,21 @@ async fn answer(line: &[u8], asked: &mpsc::Sender<Asked>) -> Result<Value, Strin
 /// # Errors
 /// A sentence: nobody listens there, or what the process said.
 pub fn ask(path: &Path, request: &Value) -> Result<Value, String> {
+    ask_line(path, &request.to_string(), IDLE_MAX)
+}
+
+/// As [`ask`], with the request as a line of JSON without its end, and for what may
+/// take longer.
+///
+/// # Errors
+/// As [`ask`], also when there is no answer after `patience`.
+pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value, String> {
     let shown = path.display();
     let mut stream = Blocking::connect(path).map_err(|error| {
         format!("nobody answers at {shown} ({error}): is the process running with this config?")
     })?;
     let told = |error: io::Error| format!("{shown}: {error}");
-    stream.set_read_timeout(Some(IDLE_MAX)).map_err(told)?;
+    stream.set_read_timeout(Some(patience)).map_err(told)?;
     stream
         .write_all(format!("{request}\n").as_bytes())
         .map_err(told)?;

@@ -1,0 +1,55 @@
+//! Progress of a long command on standard error: a bar on a terminal, nothing
+//! elsewhere. Lines for the operator go around it.
+
+use std::io::Write as _;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A command's progress in bytes.
+#[derive(Debug)]
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Starts a bar; without a total there is a count alone.
+    #[must_use]
+    pub fn bytes(total: Option<u64>) -> Self {
+        let (bar, template) = match total {
+            Some(total) => (
+                ProgressBar::new(total),
+                "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}",
+            ),
+            None => (
+                ProgressBar::no_length(),
+                "{spinner} {bytes} {bytes_per_sec} {msg}",
+            ),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// How far it is.
+    pub fn set(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+
+    /// A word beside the bar.
+    pub fn say(&self, what: String) {
+        self.0.set_message(what);
+    }
+
+    /// Writes a line to standard error, above the bar.
+    pub fn line(&self, text: &str) {
+        self.0.suspend(|| {
+            // When even this cannot be written, the exit code remains.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        });
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
