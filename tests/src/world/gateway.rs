@@ -200,7 +200,7 @@ impl WorldGateway {
                 ..
             } => broker.publish(now, (conn, send, topic, payload), dice),
             Effect::BrokerReset(conn, _) => broker.reset_gateway(now, conn, dice),
-            Effect::Answer(..) => panic!("nobody asked"),
+            Effect::Answer(..) | Effect::Imported(..) => panic!("nobody asked"),
             Effect::Note(note) => panic!("nothing to note in this world: {note}"),
             Effect::Stop(error) => panic!("the twin failed: {error}"),
         }
