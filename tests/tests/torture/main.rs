@@ -5,8 +5,11 @@
 // Helpers of tests are tests too; clippy's own exception ends at `#[test]`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod agent;
 mod check;
 mod child;
+mod device;
+mod kill;
 mod ledger;
 mod power;
 mod rig;

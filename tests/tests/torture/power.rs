@@ -7,8 +7,9 @@ use forebay_tests::powercut::disk::Disk;
 use forebay_tests::powercut::mount::Mounted;
 use forebay_tests::world::dice::Dice;
 
+use super::kill::Sum;
 use super::ledger::Ledger;
-use super::rig::{self, Failed, LIMIT, Round, START_MS_MAX};
+use super::rig::{self, Failed, LIMIT, Round};
 
 /// Rounds on one disk before a new one is taken.
 const ROUNDS_PER_DISK: u64 = 10;
@@ -19,16 +20,6 @@ const STEPS_MAX: u64 = 1_500;
 const LOOK: Duration = Duration::from_millis(20);
 /// More batches than a round reaches.
 const BATCHES: u64 = 100_000;
-
-/// What some rounds came to.
-#[derive(Debug, Default)]
-pub(crate) struct Sum {
-    pub(crate) rounds: u64,
-    pub(crate) acks: u64,
-    pub(crate) in_opening: u64,
-    pub(crate) records: u64,
-    pub(crate) slowest_ms: u64,
-}
 
 /// Cuts the power `ROUNDS_PER_DISK` times on one disk.
 ///
@@ -76,18 +67,7 @@ fn one_disk(seed: u64, kinds: &[Kind], lies: bool, sum: &mut Sum) -> Result<(), 
             Err(Failed::Other(_)) if !is_on => Round::default(),
             Err(error) => return Err(at(error.to_string())),
         };
-        if let Some(loss) = round_sum.losses.first() {
-            return Err(at(format!("a loss is reported that is none: {loss:?}")));
-        }
-        sum.acks += round_sum.acks;
-        sum.in_opening += u64::from(!round_sum.verified);
-        sum.records = sum.records.max(ledger.records());
-        if let Some(ms) = round_sum.opened_ms {
-            sum.slowest_ms = sum.slowest_ms.max(ms);
-            if ms > START_MS_MAX {
-                return Err(at(format!("the start took {ms} ms")));
-            }
-        }
+        sum.add(&round_sum, &ledger).map_err(at)?;
         if is_last {
             return Ok(());
         }

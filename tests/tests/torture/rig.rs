@@ -17,6 +17,7 @@ pub(crate) const START_MS_MAX: u64 = 10_000;
 /// What a round came to.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
+    pub(crate) opening: bool,
     pub(crate) opened_ms: Option<u64>,
     pub(crate) verified: bool,
     pub(crate) acks: u64,
@@ -132,6 +133,7 @@ impl Running {
     fn take(&mut self, line: &str, ledger: &mut Ledger) {
         let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
         match what {
+            "opening" => self.round.opening = true,
             "opened" => {
                 let (epoch, ms) = rest.split_once(' ').unwrap();
                 let epoch: u32 = epoch.parse().unwrap();

@@ -25,7 +25,7 @@ impl DirLock {
     /// # Errors
     /// [`OpenError::Locked`] with the owner's pid, or what the system refused.
     pub fn take(dir: &Path) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(dir)
+        create_durably(dir)
             .map_err(|error| OpenError::system(dir, "create the directory", &error))?;
         let path = dir.join("lock");
         let system = |doing, error| OpenError::system(&path, doing, &error);
@@ -56,6 +56,26 @@ impl DirLock {
     }
 }
 
+/// Creates a directory and what is missing above it. Each new name is synced in the
+/// directory that holds it: else a power cut takes the whole directory along,
+/// however often what is in it was synced.
+fn create_durably(dir: &Path) -> std::io::Result<()> {
+    let parent = dir.parent().filter(|parent| *parent != Path::new(""));
+    let parent = parent.unwrap_or(Path::new("."));
+    if dir.is_dir() {
+        // An earlier start may have been killed before its sync. A parent that may
+        // not be read was made by somebody else.
+        let _ = super::sync_dir(parent);
+        return Ok(());
+    }
+    create_durably(parent)?;
+    match std::fs::create_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        created => created?,
+    }
+    super::sync_dir(parent)
+}
+
 fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(LOCK_TEXT_BYTES_MAX)
@@ -78,6 +98,20 @@ mod tests {
         }
         drop(first);
         DirLock::take(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn what_is_missing_above_is_created() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b/c");
+        drop(DirLock::take(&deep).unwrap());
+        DirLock::take(&deep).unwrap();
+        std::fs::write(dir.path().join("file"), b"").unwrap();
+        let error = DirLock::take(&dir.path().join("file/x")).unwrap_err();
+        assert!(
+            error.to_string().contains("create the directory"),
+            "{error}"
+        );
     }
 
     #[test]
