@@ -22,6 +22,7 @@ use forebay_tests::wait;
 use forebay_tests::world::dice::Dice;
 
 use super::device::{Scripted, UID, value};
+use super::plan;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a start may take, to the first ack.
@@ -132,7 +133,7 @@ fn start(mounted: &Mounted, home: &Path, device: &Scripted) -> Running {
     Running::forebay("agent", &["run", "--config", path.to_str().unwrap()], home)
 }
 
-pub(crate) fn run(rounds: u64, seed: u64) -> u64 {
+fn run(rounds: u64, seed: u64) -> u64 {
     let mut dice = Dice::new(seed);
     let home = tempfile::tempdir().unwrap();
     let device = Scripted::start();
@@ -181,6 +182,10 @@ pub(crate) fn run(rounds: u64, seed: u64) -> u64 {
 
 #[test]
 fn what_the_device_saw_acked_survives_power_cuts() {
-    let acked = run(ROUNDS, 1);
-    println!("{acked} readings acked, all there after {ROUNDS} cuts");
+    let rounds = plan::rounds(ROUNDS, 20);
+    let seed = plan::seed();
+    let done = std::panic::catch_unwind(|| run(rounds, seed));
+    let acked = done.unwrap_or_else(|_| panic!("{}", plan::replay("agent", seed, rounds * 5)));
+    let text = format!("{rounds} power cuts; {acked} readings acked to their device, all there");
+    plan::report("agent", text);
 }

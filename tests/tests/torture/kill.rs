@@ -6,6 +6,7 @@ use std::time::Duration;
 use forebay_tests::world::dice::Dice;
 
 use super::ledger::{Ledger, Run};
+use super::plan;
 use super::rig::{self, Round, START_MS_MAX};
 
 /// Kills on one directory before a new one is taken.
@@ -14,6 +15,10 @@ const ROUNDS_PER_DIR: u64 = 25;
 const BATCHES: u64 = 100_000;
 /// Batches of the run that ends a directory by itself.
 const LAST_BATCHES: u64 = 3;
+/// In every run of the tests.
+const ROUNDS: u64 = 30;
+/// Kills per hundred power cuts.
+const ROUNDS_SHARE: u64 = 334;
 /// Longest time between a line of the child and the kill.
 const DELAY_US_MAX: u64 = 30_000;
 
@@ -25,6 +30,23 @@ pub(crate) struct Sum {
     pub(crate) in_opening: u64,
     pub(crate) records: u64,
     pub(crate) slowest_ms: u64,
+}
+
+impl std::fmt::Display for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            rounds,
+            acks,
+            in_opening,
+            records,
+            slowest_ms,
+        } = self;
+        write!(
+            f,
+            "{rounds} times, {in_opening} of them in the opening; {acks} batches acked, all there; \
+             up to {records} records; slowest start {slowest_ms} ms"
+        )
+    }
 }
 
 impl Sum {
@@ -92,22 +114,23 @@ fn one_dir(seed: u64, rounds: u64, sum: &mut Sum) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn run(rounds: u64, seed: u64) -> Result<Sum, String> {
+#[test]
+fn what_was_acked_survives_kills() {
+    let mut left = plan::rounds(ROUNDS, ROUNDS_SHARE);
+    let mut seed = plan::seed();
     let mut sum = Sum::default();
-    let mut left = rounds;
-    let mut seed = seed;
     while left > 0 {
         let now = left.min(ROUNDS_PER_DIR);
-        one_dir(seed, now, &mut sum).map_err(|error| format!("seed {seed}: {error}"))?;
+        let done = one_dir(seed, now, &mut sum);
+        done.unwrap_or_else(|error| {
+            panic!(
+                "{error}\n{}",
+                plan::replay("kill", seed, now * 100 / ROUNDS_SHARE)
+            )
+        });
         left -= now;
         seed += 1;
     }
-    Ok(sum)
-}
-
-#[test]
-fn what_was_acked_survives_kills() {
-    let sum = run(40, 1).unwrap_or_else(|error| panic!("{error}"));
-    println!("{sum:?}");
-    assert!(sum.acks > 0 && sum.in_opening > 0, "{sum:?}");
+    plan::report("kill", &sum);
+    assert!(sum.acks > 0 && sum.in_opening > 0, "{sum}");
 }

@@ -11,6 +11,7 @@ mod child;
 mod device;
 mod kill;
 mod ledger;
+mod plan;
 mod power;
 mod rig;
 mod stream;

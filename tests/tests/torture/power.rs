@@ -9,13 +9,19 @@ use forebay_tests::world::dice::Dice;
 
 use super::kill::Sum;
 use super::ledger::Ledger;
+use super::plan;
 use super::rig::{self, Failed, LIMIT, Round};
 
 /// Rounds on one disk before a new one is taken.
 const ROUNDS_PER_DISK: u64 = 10;
-/// Steps of the disk within which the power goes off: an opening takes some
-/// hundred, a batch a handful.
-const STEPS_MAX: u64 = 1_500;
+/// In every run of the tests.
+const ROUNDS: u64 = 20;
+/// Steps of the disk within which the power goes off: an opening takes some dozens,
+/// a batch a handful.
+const OPENING_STEPS: u64 = 150;
+const BATCH_STEPS: u64 = 30;
+/// Batches before a cut, at the most.
+const ACKS_MAX: u64 = 60;
 /// How often a child is looked at that may have ended by itself.
 const LOOK: Duration = Duration::from_millis(20);
 /// More batches than a round reaches.
@@ -37,12 +43,21 @@ fn one_disk(seed: u64, kinds: &[Kind], lies: bool, sum: &mut Sum) -> Result<(), 
         let kind = kinds[(round % kinds.len() as u64) as usize];
         let at = |error: String| format!("round {round}, {kind:?}: {error}");
         let mounted = Mounted::over(disk)?;
-        // The first rounds of a disk are the creation; later ones cut anywhere.
-        let span = [60, 300, STEPS_MAX][dice.below(3) as usize];
-        let step = mounted.disk(|disk| disk.steps()) + dice.below(span);
         let is_last = round == ROUNDS_PER_DISK;
-        if !is_last {
-            mounted.disk(|disk| disk.cut_at_step(step));
+        // A third within the opening, a third within the first batches, a third after
+        // some more.
+        let acks = [0, 1, 1 + dice.below(ACKS_MAX)][dice.below(3) as usize];
+        let cut_soon = |dice: &mut Dice| {
+            let within = if acks == 0 {
+                OPENING_STEPS
+            } else {
+                BATCH_STEPS
+            };
+            let within = dice.below(within);
+            mounted.disk(|disk| disk.cut_at_step(disk.steps() + within));
+        };
+        if !is_last && acks == 0 {
+            cut_soon(&mut dice);
         }
         let batches = if is_last { 3 } else { BATCHES };
         let dir = mounted.path().to_owned();
@@ -55,13 +70,17 @@ fn one_disk(seed: u64, kinds: &[Kind], lies: bool, sum: &mut Sum) -> Result<(), 
             None,
         );
         if !is_last {
+            if acks > 0 {
+                child.follow(&mut ledger, |round| round.acks >= acks);
+                cut_soon(&mut dice);
+            }
             let deadline = Instant::now() + LIMIT;
             while !mounted.wait_for_cut(LOOK) && !child.has_ended() && Instant::now() < deadline {}
             child.kill();
         }
         let is_on = mounted.disk(|disk| disk.is_on());
         let round_sum = match child.end(&mut ledger) {
-            Ok(_) if is_on && !is_last => return Err(at(format!("no cut at step {step}"))),
+            Ok(_) if is_on && !is_last => return Err(at("the power stayed on".to_owned())),
             Ok((round, _)) => round,
             // The power went off under it: what it says of that is its own.
             Err(Failed::Other(_)) if !is_on => Round::default(),
@@ -77,20 +96,17 @@ fn one_disk(seed: u64, kinds: &[Kind], lies: bool, sum: &mut Sum) -> Result<(), 
     Ok(())
 }
 
-pub(crate) fn run(rounds: u64, seed: u64) -> Result<Sum, String> {
-    let mut sum = Sum::default();
-    for n in 0..rounds.div_ceil(ROUNDS_PER_DISK) {
-        one_disk(seed + n, &Kind::ALL, false, &mut sum)
-            .map_err(|error| format!("seed {}: {error}", seed + n))?;
-    }
-    Ok(sum)
-}
-
 #[test]
 fn what_was_acked_survives_power_cuts() {
-    let sum = run(20, 1).unwrap_or_else(|error| panic!("{error}"));
-    println!("{sum:?}");
-    assert!(sum.acks > 0 && sum.in_opening > 0, "{sum:?}");
+    let rounds = plan::rounds(ROUNDS, 100);
+    let seed = plan::seed();
+    let mut sum = Sum::default();
+    for seed in seed..seed + rounds.div_ceil(ROUNDS_PER_DISK) {
+        one_disk(seed, &Kind::ALL, false, &mut sum)
+            .unwrap_or_else(|error| panic!("{error}\n{}", plan::replay("power", seed, 1)));
+    }
+    plan::report("power", &sum);
+    assert!(sum.acks > 0 && sum.in_opening > 0, "{sum}");
 }
 
 /// The rig can fail: without its fdatasync the store is what `flush` alone makes of

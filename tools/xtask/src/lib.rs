@@ -20,6 +20,7 @@ mod setup;
 mod sim;
 mod test;
 mod tidy;
+mod torture;
 mod workspace;
 
 use report::{Failed, Report};
@@ -42,6 +43,7 @@ Examples:
   cargo xtask lint                 tidy, fmt, clippy, documentation only
   cargo xtask tidy --list          the rules that tidy holds, one a line
   cargo xtask sim --seed 77        the world of one seed, as a failed test names it
+  cargo xtask torture log          300 power cuts, 1,000 kills, damage, full disks
   cargo xtask firmware size        flash and RAM of each board against its budget
   cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386";
 
@@ -70,6 +72,9 @@ enum Verb {
         #[arg(long, default_value_t = 1)]
         count: u64,
     },
+    /// Power cuts, kills, damage and full disks, as many as asked.
+    #[command(subcommand)]
+    Torture(torture::Verb),
     /// Builds, sizes and runs the boards under firmware/boards.
     #[command(subcommand)]
     Firmware(firmware::Verb),
@@ -100,6 +105,7 @@ fn run(verb: &Verb, ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
         }
         Verb::Tidy { list: false } => tidy::run(ws, report),
         Verb::Sim { seed, count } => sim::run(ws, report, *seed, *count),
+        Verb::Torture(verb) => torture::run(ws, report, verb),
         Verb::Firmware(verb) => firmware::run(verb, ws, report),
     }
 }

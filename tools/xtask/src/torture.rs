@@ -1,0 +1,110 @@
+//! `cargo xtask torture`: the tests that cut the power, kill, damage and fill the
+//! disk, with as many rounds as asked. Knows no store: it runs the tests that CI
+//! runs, so that a replay is the same build.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use clap::{Args, Subcommand};
+
+use crate::cargo::cargo;
+use crate::report::{Failed, Report};
+use crate::workspace::Workspace;
+
+/// Rows of the table start with it.
+const ROW: &str = "torture: ";
+/// What the tests are told in.
+const ROUNDS_VAR: &str = "FOREBAY_TORTURE_ROUNDS";
+const SEED_VAR: &str = "FOREBAY_TORTURE_SEED";
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Power cuts, kills, damage and a full disk under the log.
+    ///
+    /// Each power cut counts as one round; kills and the others follow in
+    /// proportion: 300 rounds are 300 cuts and 1,000 kills.
+    Log(LogArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct LogArgs {
+    /// Power cuts to make.
+    #[arg(long, default_value_t = 300)]
+    rounds: u64,
+    /// The first seed; a failure names the one to replay.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only one part: power, agent, kill, points, damage or full.
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+}
+
+/// # Errors
+/// A round that went wrong: what, where and how to replay it was printed.
+pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
+    let Verb::Log(args) = verb;
+    println!("seed {}, {} rounds", args.seed, args.rounds);
+    report.step("torture", || {
+        let mut test = vec!["test", "--workspace", "--test", "torture", "--quiet"];
+        let part = args.only.as_ref().map(|part| format!("{part}::"));
+        test.extend(part.as_deref());
+        let mut command = cargo(ws.root(), &test);
+        command
+            .args(["--", "--nocapture", "--test-threads=1"])
+            .env(ROUNDS_VAR, args.rounds.to_string())
+            .env(SEED_VAR, args.seed.to_string());
+        let rows = rows_of(command)?;
+        println!("\n{}", table(&rows));
+        Ok(())
+    })
+}
+
+/// Runs the tests, passes on what they print, and keeps the rows.
+fn rows_of(mut command: Command) -> Result<Vec<String>, String> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    let out = child.stdout.take().ok_or("the child has no output")?;
+    let mut rows = Vec::new();
+    for line in BufReader::new(out).lines().map_while(Result::ok) {
+        println!("{line}");
+        rows.extend(line.strip_prefix(ROW).map(str::to_owned));
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if status.success() {
+        Ok(rows)
+    } else {
+        Err(format!(
+            "the tests ended with {status}; the replay is named above"
+        ))
+    }
+}
+
+/// The rows, their names in one column.
+fn table(rows: &[String]) -> String {
+    let split = |row: &String| match row.split_once(": ") {
+        Some((part, what)) => (part.to_owned(), what.to_owned()),
+        None => (row.clone(), String::new()),
+    };
+    let rows: Vec<_> = rows.iter().map(split).collect();
+    let width = rows.iter().map(|(part, _)| part.len()).max().unwrap_or(0);
+    let line = |(part, what): &(String, String)| format!("{part:<width$}  {what}\n");
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_in_columns() {
+        let rows = ["power: 3 cuts", "kill: 10 kills: none lost", "odd"].map(str::to_owned);
+        assert_eq!(
+            table(&rows),
+            "power  3 cuts\nkill   10 kills: none lost\nodd    \n"
+        );
+        assert_eq!(table(&[]), "");
+    }
+}
