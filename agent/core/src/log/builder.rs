@@ -1,91 +1,36 @@
-//! Builds one block column by column, so that its size is known exactly at
-//! every record. A record that might not fit leaves the builder as it was: the
-//! block is then sealed, at most some hundred bytes short of full.
+//! Builds one block of readings and gaps column by column, so that its size is
+//! known at every record. A record that might not fit leaves the builder as it
+//! was: the block is then sealed, at most some hundred bytes short of full.
+//!
+//! Bounds: [`BLOCK_RECORDS_MAX`], [`BLOCK_BYTES_MAX`] and
+//! [`SERIES_PER_BLOCK_MAX`](crate::limits::SERIES_PER_BLOCK_MAX). Nothing is
+//! allocated per reading once the columns have grown to a block's size.
 
-use forebay_wire::ids::{BootId, DeviceUid};
-use forebay_wire::limits::{QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
-
-use super::block::{
-    BLOCK_HEAD_BYTES, CODEC_READINGS, CODEC_ROWS, GapRecord, ReadingRecord, Row, Series, ValueKind,
-};
-use super::bytes::{put_text, put_varint, put_zigzag};
-use super::head::encode_block;
-use super::key::{BlockKey, TopicPartition};
-use crate::limits::{BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, SERIES_PER_BLOCK_MAX};
+use super::block::{BLOCK_HEAD_BYTES, CODEC_READINGS, GapRecord, ReadingRecord, Series};
+use super::bytes::{put_varint, zigzag};
+use super::decode::{Columns, records_of};
+use super::delta::{COLUMNS, Column, DeltaState};
+use super::doubles;
+use super::head::{Stamp, finish_block};
+use super::key::TopicPartition;
+pub use super::rows::RowsBuilder;
+use super::series::Dictionary;
+use super::words::Words;
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX};
+use crate::record::{Record, ValueKind};
 use crate::units::{Epoch, EventTime, Offset};
 
-/// Columns of a readings payload, in byte-table order.
-pub(super) const COLUMNS: usize = 8;
-/// Length prefixes of the columns and the dictionary, at the most.
-const PREFIX_BYTES_MAX: usize = (COLUMNS + 1) * 2;
 const _: () = assert!(
     BLOCK_BYTES_MAX < 1 << 14,
     "a column's length takes two bytes"
 );
-
-/// Columns' worst for one record: kind 2, time 10, ordinal 10, tick 10,
-/// uncertainty 5, value 10, quality 1; or a gap's 45.
-const RECORD_BYTES_WORST: usize = 48;
-/// Longest dictionary entry: uid 8, boot 5, channel 1, scale 1, two texts.
-const SERIES_BYTES_WORST: usize = 8 + 5 + 2 + 1 + QUANTITY_BYTES_MAX + 1 + UNIT_BYTES_MAX;
-
-/// Byte of a series whose values are doubles; one of scaled values has its scale there.
-pub(super) const KIND_DOUBLE: u8 = 0x80;
-
-fn kind_byte(kind: ValueKind) -> u8 {
-    match kind {
-        ValueKind::Scaled { scale } => scale,
-        ValueKind::Double => KIND_DOUBLE,
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Column {
-    Kind = 0,
-    Ordinal = 1,
-    Time = 2,
-    Tick = 3,
-    Uncertainty = 4,
-    Value = 5,
-    Quality = 6,
-    Gap = 7,
-}
-
-/// Last ordinal and tick of one (device, boot) inside the block: what deltas refer to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SourceState {
-    pub uid: DeviceUid,
-    pub boot: BootId,
-    pub ordinal: u64,
-    pub tick: u64,
-}
-
-/// State that encoder and decoder step alike.
-#[derive(Debug, Clone, Default)]
-pub(super) struct DeltaState {
-    pub sources: Vec<SourceState>,
-    /// Index into `sources` and the last value, per series.
-    pub series: Vec<(usize, i64)>,
-    pub time: i64,
-    pub uncertainty: u32,
-}
-
-impl DeltaState {
-    /// Registers the next series.
-    pub(super) fn add_series(&mut self, uid: DeviceUid, boot: BootId) {
-        let known = |s: &SourceState| s.uid == uid && s.boot == boot;
-        let source = self.sources.iter().position(known).unwrap_or_else(|| {
-            self.sources.push(SourceState {
-                uid,
-                boot,
-                ordinal: 0,
-                tick: 0,
-            });
-            self.sources.len() - 1
-        });
-        self.series.push((source, 0));
-    }
-}
+/// Count of the series; length and encoding of each column; and the first time,
+/// whose word changes when the block is sealed.
+const PREFIX_BYTES_MAX: usize = 2 + COLUMNS * 3 + 12;
+/// What one record adds at the most: kind 2, time, ordinal, tick and value 10 each,
+/// uncertainty 5, quality 1, and 2 bytes for each column that goes on in runs. A
+/// gap adds kind 1, time 10 and 34 of its own.
+const RECORD_BYTES_WORST: usize = 2 + 4 * 10 + 5 + 1 + 2 * COLUMNS;
 
 /// The record or row does not fit: seal the block and start the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,12 +39,14 @@ pub struct Full;
 /// A readings block under construction.
 #[derive(Debug, Clone)]
 pub struct ReadingsBuilder {
-    dictionary: Vec<u8>,
-    known: Vec<Series>,
-    columns: [Vec<u8>; COLUMNS],
+    dictionary: Dictionary,
+    columns: [Words; COLUMNS],
+    gaps: Vec<u8>,
     deltas: DeltaState,
     count: u16,
-    times: Option<(EventTime, EventTime)>,
+    /// First, smallest and largest.
+    times: Option<(EventTime, EventTime, EventTime)>,
+    bytes_max: usize,
 }
 
 impl Default for ReadingsBuilder {
@@ -112,12 +59,22 @@ impl ReadingsBuilder {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            dictionary: Vec::new(),
-            known: Vec::new(),
+            dictionary: Dictionary::default(),
             columns: Default::default(),
+            gaps: Vec::new(),
             deltas: DeltaState::default(),
             count: 0,
             times: None,
+            bytes_max: BLOCK_BYTES_MAX,
+        }
+    }
+
+    /// One that does not look at bytes: for [`ReadingsBuilder::pack`], which alone
+    /// knows how short a block gets.
+    pub(super) fn unmeasured() -> Self {
+        Self {
+            bytes_max: usize::MAX,
+            ..Self::new()
         }
     }
 
@@ -131,11 +88,16 @@ impl ReadingsBuilder {
         self.count == 0
     }
 
-    /// Bytes of the sealed block, exact but for at most a few bytes of prefixes.
+    /// Bytes of the sealed block, at the most.
     #[must_use]
+    #[inline]
     pub fn size_bytes(&self) -> usize {
-        let columns: usize = self.columns.iter().map(Vec::len).sum();
-        BLOCK_HEAD_BYTES + PREFIX_BYTES_MAX + self.dictionary.len() + columns
+        let columns: usize = self.columns.iter().map(Words::size_bytes).sum();
+        BLOCK_HEAD_BYTES
+            + PREFIX_BYTES_MAX
+            + self.dictionary.size_bytes()
+            + columns
+            + self.gaps.len()
     }
 
     /// Adds a reading of `series`; `reading.series` is set by the builder.
@@ -148,8 +110,14 @@ impl ReadingsBuilder {
     pub fn push_reading(&mut self, series: &Series, reading: &ReadingRecord) -> Result<(), Full> {
         assert!(reading.has_figure(series), "a value that is no number");
         self.has_room(0)?;
-        let index = self.intern(series)?;
-        self.put_reading(index, reading);
+        let index = match self.dictionary.find(series, self.deltas.expected()) {
+            Some(index) => index,
+            None => self.add_series(series)?,
+        };
+        let words = self.deltas.encode(index, reading);
+        for (column, word) in self.columns.iter_mut().zip(words) {
+            column.push(word);
+        }
         self.note_record(reading.time);
         Ok(())
     }
@@ -160,9 +128,10 @@ impl ReadingsBuilder {
     /// [`Full`] when it does not fit; the builder is then unchanged.
     pub fn push_gap(&mut self, gap: &GapRecord) -> Result<(), Full> {
         self.has_room(0)?;
-        put_varint(&mut self.columns[Column::Kind as usize], 0);
-        self.put_time(gap.time);
-        let out = &mut self.columns[Column::Gap as usize];
+        let (kind, time) = self.deltas.encode_gap(gap.time);
+        self.columns[Column::Kind as usize].push(kind);
+        self.columns[Column::Time as usize].push(time);
+        let out = &mut self.gaps;
         out.extend_from_slice(&gap.uid.0);
         put_varint(out, u64::from(gap.boot.0));
         put_varint(out, gap.first.0);
@@ -177,376 +146,143 @@ impl ReadingsBuilder {
     /// # Panics
     /// When nothing was pushed: a block holds at least one record.
     pub fn seal(&mut self, at: TopicPartition, base: Offset, epoch: Epoch) -> Vec<u8> {
-        let done = std::mem::take(self);
-        let times = done
+        let mut out = Vec::with_capacity(self.size_bytes());
+        self.write(&mut out, |words, _, out| words.write(out));
+        self.finish(out, at, base, epoch)
+            .expect("the builder counts its bytes at each record")
+    }
+
+    /// As [`ReadingsBuilder::seal`], with each column in the shortest encoding of
+    /// all. `None`, and the builder as it was, when that is too long for a block.
+    pub(super) fn pack(
+        &mut self,
+        at: TopicPartition,
+        base: Offset,
+        epoch: Epoch,
+    ) -> Option<Vec<u8>> {
+        let values = self.doubles();
+        let mut out = Vec::with_capacity(BLOCK_BYTES_MAX);
+        self.write(&mut out, |words, column, out| {
+            let start = out.len();
+            words.write_packed(out);
+            if let Some(values) = values.as_ref().filter(|_| column == Column::Value) {
+                doubles::replace_if_shorter(values, out, start);
+            }
+        });
+        self.finish(out, at, base, epoch)
+    }
+
+    /// The records as they were pushed, numbered by [`ReadingsBuilder::series`].
+    pub(super) fn records(&self) -> Vec<Record> {
+        let columns = Columns {
+            words: self.columns.each_ref().map(Words::as_slice),
+            doubles: None,
+            gaps: &self.gaps,
+        };
+        records_of(self.dictionary.series(), &columns, EventTime(0))
+            .expect("what was encoded decodes")
+    }
+
+    pub(super) fn series(&self) -> &[Series] {
+        self.dictionary.series()
+    }
+
+    /// The values of all readings, series by series, when all are doubles.
+    fn doubles(&self) -> Option<Vec<f64>> {
+        let series = self.dictionary.series();
+        let is_double = |series: &Series| series.kind == ValueKind::Double;
+        if series.is_empty() || !series.iter().all(is_double) {
+            return None;
+        }
+        Some(doubles::by_series(series.len(), &self.records()))
+    }
+
+    /// Head space, dictionary, columns and gaps.
+    fn write(&mut self, out: &mut Vec<u8>, put: impl Fn(&Words, Column, &mut Vec<u8>)) {
+        let (first, min, _) = self
             .times
             .expect("a block is sealed only with records in it");
-        let mut payload = Vec::with_capacity(done.size_bytes());
-        put_varint(&mut payload, done.known.len() as u64);
-        payload.extend_from_slice(&done.dictionary);
-        for column in &done.columns {
-            put_varint(&mut payload, column.len() as u64);
-            payload.extend_from_slice(column);
+        let time = &mut self.columns[Column::Time as usize];
+        time.set_first(zigzag(first.0.wrapping_sub(min.0)));
+        out.resize(BLOCK_HEAD_BYTES, 0);
+        self.dictionary.write(out);
+        for column in Column::ALL {
+            let start = out.len();
+            put(&self.columns[column as usize], column, out);
+            put_length_before(out, start);
         }
-        let key = BlockKey { at, base, chunk: 0 };
-        encode_block(key, epoch, CODEC_READINGS, done.count, times, &payload)
+        out.extend_from_slice(&self.gaps);
+        // As it was pushed, in case that the block is not taken.
+        let time = &mut self.columns[Column::Time as usize];
+        time.set_first(zigzag(first.0));
+    }
+
+    fn finish(
+        &mut self,
+        mut out: Vec<u8>,
+        at: TopicPartition,
+        base: Offset,
+        epoch: Epoch,
+    ) -> Option<Vec<u8>> {
+        let (_, time_min, time_max) = self.times?;
+        if out.len() > BLOCK_BYTES_MAX {
+            return None;
+        }
+        let stamp = Stamp {
+            at,
+            base,
+            epoch,
+            codec: CODEC_READINGS,
+            count: self.count,
+            times: (time_min, time_max),
+        };
+        finish_block(&mut out, &stamp);
+        self.clear();
+        Some(out)
+    }
+
+    fn clear(&mut self) {
+        self.dictionary.clear();
+        self.columns.iter_mut().for_each(Words::clear);
+        self.gaps.clear();
+        self.deltas.clear();
+        (self.count, self.times) = (0, None);
     }
 
     /// Whether a record of any content still fits, with `more` bytes beside it.
+    #[inline]
     fn has_room(&self, more: usize) -> Result<(), Full> {
         let worst = self.size_bytes() + RECORD_BYTES_WORST + more;
-        if self.len() == BLOCK_RECORDS_MAX || worst > BLOCK_BYTES_MAX {
+        if self.len() == BLOCK_RECORDS_MAX || worst > self.bytes_max {
             return Err(Full);
         }
         Ok(())
     }
 
-    fn intern(&mut self, series: &Series) -> Result<usize, Full> {
-        if let Some(index) = self.known.iter().position(|known| known == series) {
-            return Ok(index);
-        }
-        self.has_room(SERIES_BYTES_WORST)?;
-        if self.known.len() == SERIES_PER_BLOCK_MAX {
+    fn add_series(&mut self, series: &Series) -> Result<usize, Full> {
+        self.has_room(Dictionary::entry_bytes_worst(series))?;
+        if self.dictionary.is_full() {
             return Err(Full);
         }
-        self.known.push(series.clone());
         self.deltas.add_series(series.uid, series.boot);
-        let out = &mut self.dictionary;
-        out.extend_from_slice(&series.uid.0);
-        put_varint(out, u64::from(series.boot.0));
-        out.push(series.channel.0);
-        out.push(kind_byte(series.kind));
-        put_text(out, &series.name);
-        put_text(out, &series.unit);
-        Ok(self.known.len() - 1)
+        Ok(self.dictionary.add(series))
     }
 
-    fn put_reading(&mut self, index: usize, reading: &ReadingRecord) {
-        put_varint(&mut self.columns[Column::Kind as usize], index as u64 + 1);
-        self.put_time(reading.time);
-        let (source, last_value) = self.deltas.series[index];
-        let state = &mut self.deltas.sources[source];
-        let ordinal = reading.ordinal.0.wrapping_sub(state.ordinal) as i64;
-        let tick = reading.tick.0.wrapping_sub(state.tick) as i64;
-        (state.ordinal, state.tick) = (reading.ordinal.0, reading.tick.0);
-        put_zigzag(&mut self.columns[Column::Ordinal as usize], ordinal);
-        put_zigzag(&mut self.columns[Column::Tick as usize], tick);
-        let uncertainty = i64::from(reading.uncertainty_us) - i64::from(self.deltas.uncertainty);
-        self.deltas.uncertainty = reading.uncertainty_us;
-        put_zigzag(&mut self.columns[Column::Uncertainty as usize], uncertainty);
-        let value = reading.value.wrapping_sub(last_value);
-        self.deltas.series[index].1 = reading.value;
-        put_zigzag(&mut self.columns[Column::Value as usize], value);
-        self.columns[Column::Quality as usize].push(reading.quality as u8);
-    }
-
-    fn put_time(&mut self, time: EventTime) {
-        let delta = time.0.wrapping_sub(self.deltas.time);
-        self.deltas.time = time.0;
-        put_zigzag(&mut self.columns[Column::Time as usize], delta);
-    }
-
+    #[inline]
     fn note_record(&mut self, time: EventTime) {
         self.count += 1;
-        let (min, max) = self.times.unwrap_or((time, time));
-        self.times = Some((min.min(time), max.max(time)));
+        let (first, min, max) = self.times.unwrap_or((time, time, time));
+        self.times = Some((first, min.min(time), max.max(time)));
     }
 }
 
-/// A rows block under construction.
-#[derive(Debug, Clone, Default)]
-pub struct RowsBuilder {
-    payload: Vec<u8>,
-    count: u16,
-    time: i64,
-    times: Option<(EventTime, EventTime)>,
-}
-
-impl RowsBuilder {
-    #[must_use]
-    pub fn len(&self) -> usize {
-        usize::from(self.count)
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Adds a row.
-    ///
-    /// # Errors
-    /// [`Full`] when it does not fit; the builder is then unchanged.
-    pub fn push(&mut self, row: &Row) -> Result<(), Full> {
-        if self.len() == BLOCK_RECORDS_MAX {
-            return Err(Full);
-        }
-        let before = self.payload.len();
-        put_zigzag(&mut self.payload, row.time.0.wrapping_sub(self.time));
-        put_varint(&mut self.payload, row.line.len() as u64);
-        self.payload.extend_from_slice(&row.line);
-        if BLOCK_HEAD_BYTES + self.payload.len() > BLOCK_BYTES_MAX {
-            self.payload.truncate(before);
-            return Err(Full);
-        }
-        self.time = row.time.0;
-        self.count += 1;
-        let (min, max) = self.times.unwrap_or((row.time, row.time));
-        self.times = Some((min.min(row.time), max.max(row.time)));
-        Ok(())
-    }
-
-    /// Turns what was built into bytes and leaves an empty builder.
-    ///
-    /// # Panics
-    /// When nothing was pushed: a block holds at least one record.
-    pub fn seal(&mut self, at: TopicPartition, base: Offset, epoch: Epoch) -> Vec<u8> {
-        let done = std::mem::take(self);
-        let times = done
-            .times
-            .expect("a block is sealed only with records in it");
-        let key = BlockKey { at, base, chunk: 0 };
-        encode_block(key, epoch, CODEC_ROWS, done.count, times, &done.payload)
-    }
+/// Puts the length of what stands from `start` on before it.
+fn put_length_before(out: &mut Vec<u8>, start: usize) {
+    let length = out.len() - start;
+    put_varint(out, length as u64);
+    let prefix = out.len() - start - length;
+    out[start..].rotate_right(prefix);
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use forebay_wire::ids::{ChannelNo, Ordinal, Tick};
-    use forebay_wire::message::Quality;
-    use proptest::prelude::*;
-
-    use super::super::block::{BLOCK_MAGIC, BLOCK_VERSION, BlockFault, Body, Record};
-    use super::super::decode::{decode, decode_head};
-    use super::super::head::block_crc;
-    use super::*;
-    use crate::record::GapReason;
-    use crate::units::{PartitionId, TopicId};
-
-    const AT: TopicPartition = TopicPartition {
-        topic: TopicId(0),
-        partition: PartitionId(3),
-    };
-
-    fn series(device: u8, channel: u8) -> Series {
-        Series {
-            uid: DeviceUid([device; 8]),
-            boot: BootId(u32::from(device)),
-            channel: ChannelNo(channel),
-            kind: ValueKind::Scaled { scale: 2 },
-            name: Arc::from("temperature"),
-            unit: Arc::from("degC"),
-        }
-    }
-
-    fn reading(ordinal: u64, time: i64, value: i64) -> ReadingRecord {
-        ReadingRecord {
-            series: 0,
-            ordinal: Ordinal(ordinal),
-            tick: Tick(ordinal.wrapping_mul(1000)),
-            time: EventTime(time),
-            uncertainty_us: 50,
-            value,
-            quality: Quality::Ok,
-        }
-    }
-
-    fn key(base: u64) -> BlockKey {
-        BlockKey {
-            at: AT,
-            base: Offset(base),
-            chunk: 0,
-        }
-    }
-
-    #[test]
-    fn a_steady_series_costs_few_bytes() {
-        let mut builder = ReadingsBuilder::new();
-        let series = series(1, 0);
-        let mut count = 0_usize;
-        for n in 0..BLOCK_RECORDS_MAX as u64 {
-            let time = 1_700_000_000_000_000 + n as i64 * 100_000;
-            if builder
-                .push_reading(&series, &reading(n, time, 2100 + n as i64 % 3))
-                .is_ok()
-            {
-                count += 1;
-            }
-        }
-        assert_eq!(count, BLOCK_RECORDS_MAX);
-        let bytes = builder.seal(AT, Offset(0), Epoch(1));
-        assert!(bytes.len() < 11 * count, "{} for {count}", bytes.len());
-    }
-
-    #[test]
-    fn the_record_limit_is_exact() {
-        let mut rows = RowsBuilder::default();
-        let row = Row {
-            time: EventTime(0),
-            line: b"{}".to_vec(),
-        };
-        for _ in 0..BLOCK_RECORDS_MAX {
-            assert_eq!(rows.push(&row), Ok(()));
-        }
-        assert_eq!(rows.push(&row), Err(Full));
-        assert_eq!(rows.len(), BLOCK_RECORDS_MAX);
-    }
-
-    #[test]
-    fn a_row_fits_up_to_the_last_byte() {
-        let room = BLOCK_BYTES_MAX - BLOCK_HEAD_BYTES - 1 - 2;
-        for (len, fits) in [(room - 1, true), (room, true), (room + 1, false)] {
-            let mut rows = RowsBuilder::default();
-            let line = vec![b'x'; len];
-            let pushed = rows.push(&Row {
-                time: EventTime(0),
-                line,
-            });
-            assert_eq!(pushed.is_ok(), fits, "{len}");
-            assert_eq!(rows.is_empty(), !fits);
-        }
-    }
-
-    #[test]
-    fn series_are_bounded() {
-        let mut builder = ReadingsBuilder::new();
-        let mut named = 0;
-        for channel in 0..=u8::MAX {
-            let mut series = series(1, channel);
-            (series.name, series.unit) = (Arc::from("a"), Arc::from(""));
-            if builder.push_reading(&series, &reading(0, 0, 0)).is_ok() {
-                named += 1;
-            }
-        }
-        assert_eq!(named, SERIES_PER_BLOCK_MAX);
-    }
-
-    #[test]
-    fn every_flipped_bit_and_every_cut_is_found() {
-        let mut builder = ReadingsBuilder::new();
-        for n in 0..20 {
-            assert!(
-                builder
-                    .push_reading(&series(1, 0), &reading(n, n as i64, 5))
-                    .is_ok()
-            );
-        }
-        let bytes = builder.seal(AT, Offset(7), Epoch(2));
-        assert!(decode(key(7), &bytes).is_ok());
-        for bit in 0..bytes.len() * 8 {
-            let mut bad = bytes.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(key(7), &bad).is_err(), "bit {bit}");
-        }
-        for len in 0..bytes.len() {
-            assert!(decode(key(7), &bytes[..len]).is_err(), "cut at {len}");
-        }
-        let moved = decode(key(8), &bytes).map_err(|error| error.fault);
-        assert_eq!(moved, Err(BlockFault::OtherPlace { found: key(7) }));
-    }
-
-    fn any_record() -> impl Strategy<Value = (u8, u8, Record)> {
-        let reading = (
-            any::<[u64; 2]>(),
-            any::<i64>(),
-            any::<u32>(),
-            any::<i32>().prop_map(i64::from),
-            0..7_usize,
-        );
-        (0..3_u8, 0..3_u8, any::<bool>(), reading).prop_map(|(device, channel, gap, r)| {
-            let ([ordinal, tick], time, uncertainty_us, value, quality) = r;
-            let record = if gap {
-                Record::Gap(GapRecord {
-                    uid: DeviceUid([device; 8]),
-                    boot: BootId(uncertainty_us),
-                    first: Ordinal(ordinal),
-                    count: tick,
-                    reason: GapReason::IsrFull,
-                    time: EventTime(time),
-                })
-            } else {
-                let qualities = [
-                    Quality::Ok,
-                    Quality::Stale,
-                    Quality::Saturated,
-                    Quality::BusError,
-                    Quality::CrcError,
-                    Quality::Implausible,
-                    Quality::WarmingUp,
-                ];
-                Record::Reading(ReadingRecord {
-                    series: 0,
-                    ordinal: Ordinal(ordinal),
-                    tick: Tick(tick),
-                    time: EventTime(time),
-                    uncertainty_us,
-                    value,
-                    quality: qualities[quality],
-                })
-            };
-            (device, channel, record)
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn what_was_pushed_comes_back(
-            records in proptest::collection::vec(any_record(), 1..300),
-            base in 0..u64::MAX / 2,
-        ) {
-            let mut builder = ReadingsBuilder::new();
-            let mut taken = Vec::new();
-            for (device, channel, record) in records {
-                let pushed = match &record {
-                    Record::Reading(r) => builder.push_reading(&series(device, channel), r),
-                    Record::Gap(gap) => builder.push_gap(gap),
-                };
-                if pushed.is_err() {
-                    break;
-                }
-                taken.push((device, channel, record));
-            }
-            let bytes = builder.seal(AT, Offset(base), Epoch(9));
-            prop_assert!(bytes.len() <= BLOCK_BYTES_MAX);
-            let block = decode(key(base), &bytes).map_err(|e| TestCaseError::fail(e.to_string()))?;
-            let head = decode_head(key(base), &bytes).map_err(|e| TestCaseError::fail(e.to_string()))?;
-            prop_assert_eq!(head.end(), block.end());
-            let Body::Readings { series: names, records } = block.body else {
-                return Err(TestCaseError::fail("rows"));
-            };
-            prop_assert_eq!(records.len(), taken.len());
-            for (got, (device, channel, want)) in records.into_iter().zip(taken) {
-                match (got, want) {
-                    (Record::Reading(got), Record::Reading(mut want)) => {
-                        prop_assert_eq!(&names[usize::from(got.series)], &series(device, channel));
-                        want.series = got.series;
-                        prop_assert_eq!(got, want);
-                    }
-                    (got, want) => prop_assert_eq!(got, want),
-                }
-            }
-        }
-
-        #[test]
-        fn any_bytes_are_survived(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode(key(0), &bytes);
-            // And with a CRC that holds, so that the payload reader is reached.
-            if bytes.len() >= BLOCK_HEAD_BYTES {
-                bytes[..2].copy_from_slice(&BLOCK_MAGIC);
-                bytes[2] = BLOCK_VERSION;
-                bytes[3] = 1 + bytes[3] % 2;
-                let length = bytes.len() as u16;
-                bytes[8..10].copy_from_slice(&length.to_le_bytes());
-                bytes[10..26].fill(0);
-                bytes[12] = AT.partition.0 as u8;
-                bytes[26] %= 8;
-                bytes[27] = 0;
-                let crc = block_crc(&bytes);
-                bytes[4..8].copy_from_slice(&crc.to_le_bytes());
-                let _ = decode(key(0), &bytes);
-            }
-        }
-    }
-}
+mod tests;

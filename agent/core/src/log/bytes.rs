@@ -13,9 +13,30 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a signed value in zigzag form, so that small magnitudes stay short.
+/// Length of the LEB128 form of `value`: one byte for each seven bits begun.
+#[must_use]
+#[inline]
+pub fn varint_bytes(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// A signed value as an unsigned one, so that small magnitudes stay small.
+#[must_use]
+#[inline]
+pub fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// The signed value of which [`zigzag`] gives `word`.
+#[must_use]
+#[inline]
+pub fn unzigzag(word: u64) -> i64 {
+    (word >> 1) as i64 ^ -((word & 1) as i64)
+}
+
+/// Appends a signed value in zigzag form.
 pub fn put_zigzag(out: &mut Vec<u8>, value: i64) {
-    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+    put_varint(out, zigzag(value));
 }
 
 /// Appends a short text: one length byte, then its UTF-8.
@@ -100,7 +121,18 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When it does not end or does not fit 64 bits.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
+        match self.bytes.get(self.position) {
+            Some(byte) if *byte < 0x80 => {
+                self.position += 1;
+                Ok(u64::from(*byte))
+            }
+            Some(_) | None => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0_u64;
         for index in 0..VARINT_BYTES_MAX {
             let byte = self.byte()?;
@@ -121,8 +153,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`Reader::varint`].
     pub fn zigzag(&mut self) -> Result<i64, Malformed> {
-        let raw = self.varint()?;
-        Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+        self.varint().map(unzigzag)
     }
 
     /// A text with its length byte.
@@ -154,6 +185,7 @@ mod tests {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             assert_eq!(out.len(), bytes, "{value}");
+            assert_eq!(varint_bytes(value), bytes, "{value}");
             assert_eq!(Reader::new(&out).varint(), Ok(value));
         }
         assert!(Reader::new(&[0x80; 11]).varint().is_err(), "no end");
@@ -167,6 +199,7 @@ mod tests {
         fn integers_come_back(value: u64, signed: i64) {
             let mut out = Vec::new();
             put_varint(&mut out, value);
+            prop_assert_eq!(varint_bytes(value), out.len());
             put_zigzag(&mut out, signed);
             let mut reader = Reader::new(&out);
             prop_assert_eq!(reader.varint(), Ok(value));

@@ -1,22 +1,20 @@
 //! Reads blocks back. Checks the CRC first, then every length and index, so that
 //! bytes of any kind give an error with a position and never a panic.
 
-use std::sync::Arc;
-
-use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
-use forebay_wire::limits::SCALE_MAX;
-use forebay_wire::message::Quality;
+use forebay_wire::ids::{DeviceUid, Ordinal};
 
 use super::block::{
-    BLOCK_HEAD_BYTES, Block, BlockError, BlockFault, Body, CODEC_READINGS, CODEC_ROWS, GapRecord,
-    ReadingRecord, Record, Row, Series, ValueKind,
+    BLOCK_HEAD_BYTES, Block, BlockError, BlockFault, BlockHead, Body, CODEC_READINGS, CODEC_ROWS,
+    GapRecord, Record, Series,
 };
-use super::builder::{COLUMNS, Column, DeltaState, KIND_DOUBLE};
 use super::bytes::{Malformed, Reader};
+use super::delta::{BadWord, COLUMNS, Column, DeltaState, Kind};
+use super::doubles::Places;
 pub use super::head::{decode_head, self_key};
 use super::key::BlockKey;
-use crate::limits::SERIES_PER_BLOCK_MAX;
-use crate::record::{GAPS, GapReason, QUALITIES};
+use super::words::Encoding;
+use super::{pack, rows, series, words};
+use crate::record::{GAPS, GapReason, ValueKind};
 use crate::units::EventTime;
 
 /// Reads a whole block.
@@ -24,165 +22,208 @@ use crate::units::EventTime;
 /// # Errors
 /// As [`decode_head`], and when the payload breaks the byte table.
 pub fn decode(key: BlockKey, bytes: &[u8]) -> Result<Block, BlockError> {
+    decode_all(key, bytes).map(|(_, block)| block)
+}
+
+/// Reads a whole block, and what its head says.
+///
+/// # Errors
+/// As [`decode`].
+pub(super) fn decode_all(key: BlockKey, bytes: &[u8]) -> Result<(BlockHead, Block), BlockError> {
     let head = decode_head(key, bytes)?;
-    let mut reader = Reader::new(&bytes[BLOCK_HEAD_BYTES..]);
-    let count = usize::from(head.count);
-    let body = match bytes[3] {
-        CODEC_READINGS => read_readings(&mut reader, count),
-        CODEC_ROWS => read_rows(&mut reader, count),
-        _ => Err(Malformed { position: 0 }),
-    };
-    let body = body.map_err(|at| BlockError {
+    let mut reader = Reader::new(bytes);
+    let body = reader.take(BLOCK_HEAD_BYTES).and_then(|_| match bytes[3] {
+        CODEC_READINGS => read_readings(&mut reader, &head),
+        CODEC_ROWS => rows::read(&mut reader, usize::from(head.count)),
+        _ => Err(Malformed { position: 3 }),
+    });
+    let body = body.map_err(|Malformed { position }| BlockError {
         key,
-        fault: BlockFault::Malformed {
-            position: BLOCK_HEAD_BYTES + at.position,
-        },
+        fault: BlockFault::Malformed { position },
     })?;
-    Ok(Block {
+    let block = Block {
         at: key.at,
         base: key.base,
         epoch: head.epoch,
         body,
+    };
+    Ok((head, block))
+}
+
+/// A column as it stands in the block.
+#[derive(Debug, Clone, Copy)]
+struct Raw<'a> {
+    encoding: Encoding,
+    bytes: &'a [u8],
+    /// In the block.
+    position: usize,
+}
+
+impl Raw<'_> {
+    fn read(&self, count: usize, out: &mut Vec<u64>) -> Result<(), Malformed> {
+        words::read(self.bytes, self.encoding, count, out).map_err(|at| Malformed {
+            position: self.position + at.position,
+        })
+    }
+}
+
+fn read_raw<'a>(reader: &mut Reader<'a>) -> Result<Raw<'a>, Malformed> {
+    let len = usize::try_from(reader.varint()?).map_err(|_| reader.malformed())?;
+    if len == 0 {
+        return Ok(Raw {
+            encoding: Encoding::Varints,
+            bytes: &[],
+            position: reader.malformed().position,
+        });
+    }
+    let at = reader.malformed();
+    let bytes = reader.take(len)?;
+    Ok(Raw {
+        encoding: Encoding::from_byte(bytes[0]).ok_or(at)?,
+        bytes: &bytes[1..],
+        position: at.position + 1,
     })
 }
 
-fn read_rows(reader: &mut Reader<'_>, count: usize) -> Result<Body, Malformed> {
-    let mut rows = Vec::with_capacity(count);
-    let mut time = 0_i64;
-    for _ in 0..count {
-        time = time.wrapping_add(reader.zigzag()?);
-        let len = usize::try_from(reader.varint()?).map_err(|_| reader.malformed())?;
-        rows.push(Row {
-            time: EventTime(time),
-            line: reader.take(len)?.to_vec(),
-        });
+fn read_readings(reader: &mut Reader<'_>, head: &BlockHead) -> Result<Body, Malformed> {
+    let series = series::read(reader)?;
+    let mut raws = [Raw {
+        encoding: Encoding::Varints,
+        bytes: &[],
+        position: 0,
+    }; COLUMNS];
+    for raw in &mut raws {
+        *raw = read_raw(reader)?;
     }
-    end_of(reader)?;
-    Ok(Body::Rows(rows))
-}
-
-fn end_of(reader: &Reader<'_>) -> Result<(), Malformed> {
-    if reader.is_at_end() {
-        Ok(())
-    } else {
-        Err(reader.malformed())
-    }
-}
-
-fn read_readings(reader: &mut Reader<'_>, count: usize) -> Result<Body, Malformed> {
-    let (series, mut deltas) = read_series(reader)?;
-    let mut columns: [Reader<'_>; COLUMNS] = std::array::from_fn(|_| Reader::new(&[]));
-    for column in &mut columns {
-        let len = usize::try_from(reader.varint()?).map_err(|_| reader.malformed())?;
-        *column = Reader::new(reader.take(len)?);
-    }
-    end_of(reader)?;
-    let mut records = Vec::with_capacity(count);
-    for _ in 0..count {
-        let record = read_record(&mut columns, &mut deltas)?;
-        if let Record::Reading(r) = &record
-            && !r.has_figure(&series[usize::from(r.series)])
-        {
-            return Err(columns[Column::Value as usize].malformed());
+    let gaps_at = reader.malformed().position;
+    let gaps = reader.take(reader.remaining())?;
+    let count = usize::from(head.count);
+    let mut words: [Vec<u64>; COLUMNS] = Default::default();
+    let (kinds, rest) = words.split_at_mut(1);
+    raws[0].read(count, &mut kinds[0])?;
+    let readings = count - kinds[0].iter().filter(|word| Kind::is_gap(**word)).count();
+    let mut doubles = None;
+    for (index, raw) in raws.iter().enumerate().skip(1) {
+        if index == Column::Value as usize && raw.encoding == Encoding::PcoDouble {
+            doubles = Some(read_doubles(raw, readings, &series)?);
+            continue;
         }
-        records.push(record);
+        let count = if index == Column::Time as usize {
+            count
+        } else {
+            readings
+        };
+        raw.read(count, &mut rest[index - 1])?;
     }
-    columns.iter().try_for_each(end_of)?;
+    let columns = Columns {
+        words: words.each_ref().map(Vec::as_slice),
+        doubles,
+        gaps,
+    };
+    let records = records_of(&series, &columns, head.time_min).map_err(|bad| match bad {
+        BadRecord::Word(BadWord(column)) => Malformed {
+            position: raws[column as usize].position,
+        },
+        BadRecord::Gap(at) => Malformed {
+            position: gaps_at + at.position,
+        },
+    })?;
     Ok(Body::Readings { series, records })
 }
 
-fn read_series(reader: &mut Reader<'_>) -> Result<(Vec<Series>, DeltaState), Malformed> {
-    let count = reader.varint()?;
-    if count > SERIES_PER_BLOCK_MAX as u64 {
-        return Err(reader.malformed());
+fn read_doubles(raw: &Raw<'_>, count: usize, series: &[Series]) -> Result<Vec<f64>, Malformed> {
+    let at = Malformed {
+        position: raw.position,
+    };
+    if series.iter().any(|s| s.kind != ValueKind::Double) {
+        return Err(at);
     }
+    pack::take(raw.bytes, count).map_err(|_| at)
+}
+
+/// Columns of a block, each as long as the kinds say.
+#[derive(Debug)]
+pub(super) struct Columns<'a> {
+    pub(super) words: [&'a [u64]; COLUMNS],
+    /// Values, series by series, in the place of the words of that column.
+    pub(super) doubles: Option<Vec<f64>>,
+    pub(super) gaps: &'a [u8],
+}
+
+/// Words that fit their columns and stand for no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadRecord {
+    Word(BadWord),
+    Gap(Malformed),
+}
+
+/// The records that columns stand for; times refer to `start`.
+///
+/// # Errors
+/// At the first that cannot be.
+pub(super) fn records_of(
+    series: &[Series],
+    columns: &Columns<'_>,
+    start: EventTime,
+) -> Result<Vec<Record>, BadRecord> {
     let mut deltas = DeltaState::default();
-    let mut out = Vec::with_capacity(count as usize);
-    for _ in 0..count {
-        let series = Series {
-            uid: DeviceUid(reader.array()?),
-            boot: boot(reader)?,
-            channel: ChannelNo(reader.byte()?),
-            kind: kind_from(reader.byte()?).ok_or(reader.malformed())?,
-            name: Arc::from(reader.text()?),
-            unit: Arc::from(reader.text()?),
+    deltas.start(start);
+    series.iter().for_each(|s| deltas.add_series(s.uid, s.boot));
+    let word_kinds = columns.words[Column::Kind as usize];
+    let kinds: Result<Vec<Kind>, BadWord> = word_kinds
+        .iter()
+        .map(|word| deltas.decode_kind(*word))
+        .collect();
+    let kinds = kinds.map_err(BadRecord::Word)?;
+    let mut values = columns.doubles.as_ref().map(|values| {
+        let indices = kinds.iter().filter_map(|kind| kind.series());
+        (values, Places::new(series.len(), indices))
+    });
+    let times = columns.words[Column::Time as usize];
+    let mut gaps = Reader::new(columns.gaps);
+    let mut reading = 0;
+    let mut records = Vec::with_capacity(kinds.len());
+    for (kind, time) in kinds.iter().zip(times) {
+        let Kind::Reading { series: index } = *kind else {
+            let gap = read_gap(&mut gaps, deltas.decode_gap(*time)).map_err(BadRecord::Gap)?;
+            records.push(Record::Gap(gap));
+            continue;
         };
-        deltas.add_series(series.uid, series.boot);
-        out.push(series);
+        let mut words = [0; COLUMNS];
+        words[Column::Time as usize] = *time;
+        for column in Column::OF_READINGS {
+            let column = column as usize;
+            // Absent only for values that are doubles.
+            words[column] = columns.words[column].get(reading).copied().unwrap_or(0);
+        }
+        reading += 1;
+        let value = values
+            .as_mut()
+            .map(|(values, places)| values[places.next(index)].to_bits().cast_signed());
+        let record = deltas
+            .decode(index, words, value)
+            .map_err(BadRecord::Word)?;
+        if !record.has_figure(&series[index]) {
+            return Err(BadRecord::Word(BadWord(Column::Value)));
+        }
+        records.push(Record::Reading(record));
     }
-    Ok((out, deltas))
-}
-
-fn boot(reader: &mut Reader<'_>) -> Result<BootId, Malformed> {
-    let raw = reader.varint()?;
-    u32::try_from(raw)
-        .map(BootId)
-        .map_err(|_| reader.malformed())
-}
-
-fn kind_from(byte: u8) -> Option<ValueKind> {
-    match byte {
-        0..=SCALE_MAX => Some(ValueKind::Scaled { scale: byte }),
-        KIND_DOUBLE => Some(ValueKind::Double),
-        _ => None,
+    if gaps.is_at_end() {
+        Ok(records)
+    } else {
+        Err(BadRecord::Gap(gaps.malformed()))
     }
-}
-
-fn read_record(
-    columns: &mut [Reader<'_>; COLUMNS],
-    deltas: &mut DeltaState,
-) -> Result<Record, Malformed> {
-    let kind = columns[Column::Kind as usize].varint()?;
-    deltas.time = deltas
-        .time
-        .wrapping_add(columns[Column::Time as usize].zigzag()?);
-    let time = EventTime(deltas.time);
-    if kind == 0 {
-        return read_gap(&mut columns[Column::Gap as usize], time).map(Record::Gap);
-    }
-    let bad_kind = columns[Column::Kind as usize].malformed();
-    let index = usize::try_from(kind - 1).map_err(|_| bad_kind)?;
-    let (source, last_value) = *deltas.series.get(index).ok_or(bad_kind)?;
-    let state = &mut deltas.sources[source];
-    let ordinal = columns[Column::Ordinal as usize].zigzag()?;
-    let tick = columns[Column::Tick as usize].zigzag()?;
-    state.ordinal = state.ordinal.wrapping_add(ordinal as u64);
-    state.tick = state.tick.wrapping_add(tick as u64);
-    let (ordinal, tick) = (Ordinal(state.ordinal), Tick(state.tick));
-    let uncertainty = &mut columns[Column::Uncertainty as usize];
-    let wide = i64::from(deltas.uncertainty).wrapping_add(uncertainty.zigzag()?);
-    deltas.uncertainty = u32::try_from(wide).map_err(|_| uncertainty.malformed())?;
-    let values = &mut columns[Column::Value as usize];
-    let value = last_value.wrapping_add(values.zigzag()?);
-    deltas.series[index].1 = value;
-    let qualities = &mut columns[Column::Quality as usize];
-    let code = qualities.byte()?;
-    Ok(Record::Reading(ReadingRecord {
-        series: index as u16,
-        ordinal,
-        tick,
-        time,
-        uncertainty_us: deltas.uncertainty,
-        value,
-        quality: quality_from(code).ok_or(qualities.malformed())?,
-    }))
 }
 
 fn read_gap(reader: &mut Reader<'_>, time: EventTime) -> Result<GapRecord, Malformed> {
     Ok(GapRecord {
         uid: DeviceUid(reader.array()?),
-        boot: boot(reader)?,
+        boot: series::read_boot(reader)?,
         first: Ordinal(reader.varint()?),
         count: reader.varint()?,
         reason: gap_reason_from(reader.byte()?).ok_or(reader.malformed())?,
         time,
     })
-}
-
-fn quality_from(code: u8) -> Option<Quality> {
-    QUALITIES
-        .get(usize::from(code))
-        .map(|(quality, _)| *quality)
 }
 
 fn gap_reason_from(code: u8) -> Option<GapReason> {

@@ -116,37 +116,43 @@ pub fn decode_head(key: BlockKey, bytes: &[u8]) -> Result<BlockHead, BlockError>
     Ok(raw.head)
 }
 
-/// Puts the head before a payload.
+/// What a builder says of its block.
+#[derive(Debug)]
+pub(super) struct Stamp {
+    pub(super) at: TopicPartition,
+    pub(super) base: Offset,
+    pub(super) epoch: Epoch,
+    pub(super) codec: u8,
+    pub(super) count: u16,
+    /// Smallest and largest.
+    pub(super) times: (EventTime, EventTime),
+}
+
+/// Writes the head into the space before a payload.
 ///
 /// # Panics
-/// When the block would be longer than [`BLOCK_BYTES_MAX`]: builders know their size.
-pub(super) fn encode_block(
-    key: BlockKey,
-    epoch: Epoch,
-    codec: u8,
-    count: u16,
-    (time_min, time_max): (EventTime, EventTime),
-    payload: &[u8],
-) -> Vec<u8> {
-    let length = BLOCK_HEAD_BYTES + payload.len();
+/// When the block is longer than [`BLOCK_BYTES_MAX`]: builders know their size.
+pub(super) fn finish_block(block: &mut [u8], stamp: &Stamp) {
+    let length = block.len();
     assert!(length <= BLOCK_BYTES_MAX, "a builder let a block grow");
-    let mut out = Vec::with_capacity(length);
-    out.extend_from_slice(&BLOCK_MAGIC);
-    out.push(BLOCK_VERSION);
-    out.push(codec);
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&(length as u16).to_le_bytes());
-    out.extend_from_slice(&key.at.topic.0.to_le_bytes());
-    out.extend_from_slice(&key.at.partition.0.to_le_bytes());
-    out.extend_from_slice(&epoch.0.to_le_bytes());
-    out.extend_from_slice(&key.base.0.to_le_bytes());
-    out.extend_from_slice(&count.to_le_bytes());
-    out.extend_from_slice(&time_min.0.to_le_bytes());
-    out.extend_from_slice(&time_max.0.to_le_bytes());
-    out.extend_from_slice(&UNSYNCED_UNSAID.to_le_bytes());
-    out.extend_from_slice(payload);
-    write_crc(&mut out);
-    out
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        block[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    put(&BLOCK_MAGIC);
+    put(&[BLOCK_VERSION, stamp.codec]);
+    put(&[0; 4]);
+    put(&(length as u16).to_le_bytes());
+    put(&stamp.at.topic.0.to_le_bytes());
+    put(&stamp.at.partition.0.to_le_bytes());
+    put(&stamp.epoch.0.to_le_bytes());
+    put(&stamp.base.0.to_le_bytes());
+    put(&stamp.count.to_le_bytes());
+    put(&stamp.times.0.0.to_le_bytes());
+    put(&stamp.times.1.0.to_le_bytes());
+    put(&UNSYNCED_UNSAID.to_le_bytes());
+    write_crc(block);
 }
 
 /// Writes into a block's head how many records before it are not durable yet, as

@@ -4,11 +4,12 @@
 //! Holds always: order, content, offsets and epochs of all records stay as they
 //! were. Bound: the records of two blocks.
 
-use super::block::{Block, Body};
+use super::block::{Block, BlockHead, Body};
 use super::builder::{Full, ReadingsBuilder, RowsBuilder};
-use super::decode::decode;
+use super::decode::decode_all;
+use super::head::stamp_unsynced;
 use super::key::{BlockKey, StoredBlock, TopicPartition};
-use crate::record::Record;
+use crate::record::{Record, Series};
 use crate::units::{Epoch, Offset};
 
 #[derive(Debug)]
@@ -24,6 +25,8 @@ struct Run {
     epoch: Epoch,
     base: Offset,
     open: Open,
+    /// What any of the blocks so far says was durable before it.
+    durable_below: Offset,
 }
 
 impl Run {
@@ -33,9 +36,10 @@ impl Run {
             epoch: block.epoch,
             base: block.base,
             open: match block.body {
-                Body::Readings { .. } => Open::Readings(ReadingsBuilder::new()),
+                Body::Readings { .. } => Open::Readings(ReadingsBuilder::unmeasured()),
                 Body::Rows(_) => Open::Rows(RowsBuilder::default()),
             },
+            durable_below: Offset(0),
         }
     }
 
@@ -60,22 +64,66 @@ impl Run {
         if count == 0 {
             return;
         }
+        let (at, base, epoch) = (self.at, self.base, self.epoch);
+        match &mut self.open {
+            Open::Readings(builder) => match builder.pack(at, base, epoch) {
+                Some(bytes) => self.put(base, bytes, out),
+                None => self.seal_halves(out),
+            },
+            Open::Rows(builder) => {
+                let bytes = builder.seal(at, base, epoch);
+                self.put(base, bytes, out);
+            }
+        }
+        self.base.0 += count;
+    }
+
+    /// What no encoding makes short enough becomes more blocks than one.
+    fn seal_halves(&mut self, out: &mut Vec<StoredBlock>) {
+        let Open::Readings(builder) = &mut self.open else {
+            unreachable!("rows are measured as they are pushed")
+        };
+        let (series, records) = (builder.series().to_vec(), builder.records());
+        *builder = ReadingsBuilder::unmeasured();
+        self.seal_part(self.base, &series, &records, out);
+    }
+
+    fn seal_part(
+        &self,
+        base: Offset,
+        series: &[Series],
+        records: &[Record],
+        out: &mut Vec<StoredBlock>,
+    ) {
+        let mut builder = ReadingsBuilder::unmeasured();
+        for record in records {
+            push_record(&mut builder, series, record).expect("a part has fewer records and series");
+        }
+        if let Some(bytes) = builder.pack(self.at, base, self.epoch) {
+            return self.put(base, bytes, out);
+        }
+        let (first, second) = records.split_at(records.len() / 2);
+        let middle = Offset(base.0 + first.len() as u64);
+        self.seal_part(base, series, first, out);
+        self.seal_part(middle, series, second, out);
+    }
+
+    fn put(&self, base: Offset, mut bytes: Vec<u8>, out: &mut Vec<StoredBlock>) {
+        let unsynced = base.0.saturating_sub(self.durable_below.0);
+        if let Ok(unsynced) = u32::try_from(unsynced) {
+            stamp_unsynced(&mut bytes, unsynced);
+        }
         let key = BlockKey {
             at: self.at,
-            base: self.base,
+            base,
             chunk: 0,
         };
-        let bytes = match &mut self.open {
-            Open::Readings(builder) => builder.seal(self.at, self.base, self.epoch),
-            Open::Rows(builder) => builder.seal(self.at, self.base, self.epoch),
-        };
-        self.base.0 += count;
         out.push(StoredBlock { key, bytes });
     }
 
-    fn take(&mut self, body: &Body, out: &mut Vec<StoredBlock>) {
-        let count = body.len();
-        for index in 0..count {
+    fn take(&mut self, head: &BlockHead, body: &Body, out: &mut Vec<StoredBlock>) {
+        self.durable_below = self.durable_below.max(head.durable_below());
+        for index in 0..body.len() {
             if self.push(body, index).is_err() {
                 self.seal(out);
                 self.push(body, index)
@@ -87,16 +135,24 @@ impl Run {
     fn push(&mut self, body: &Body, index: usize) -> Result<(), Full> {
         match (&mut self.open, body) {
             (Open::Readings(builder), Body::Readings { series, records }) => {
-                match &records[index] {
-                    Record::Reading(r) => builder.push_reading(&series[usize::from(r.series)], r),
-                    Record::Gap(gap) => builder.push_gap(gap),
-                }
+                push_record(builder, series, &records[index])
             }
             (Open::Rows(builder), Body::Rows(rows)) => builder.push(&rows[index]),
             (Open::Readings(_), Body::Rows(_)) | (Open::Rows(_), Body::Readings { .. }) => {
                 unreachable!("a run is continued by its own kind")
             }
         }
+    }
+}
+
+fn push_record(
+    builder: &mut ReadingsBuilder,
+    series: &[Series],
+    record: &Record,
+) -> Result<(), Full> {
+    match record {
+        Record::Reading(r) => builder.push_reading(&series[usize::from(r.series)], r),
+        Record::Gap(gap) => builder.push_gap(gap),
     }
 }
 
@@ -115,7 +171,7 @@ impl Merger {
 
     /// Takes the next block, in key order, and returns those that are now full.
     pub fn push(&mut self, block: StoredBlock) -> Vec<StoredBlock> {
-        let Ok(decoded) = decode(block.key, &block.bytes) else {
+        let Ok((head, decoded)) = decode_all(block.key, &block.bytes) else {
             let mut out = self.finish();
             out.push(block);
             return out;
@@ -129,7 +185,7 @@ impl Merger {
             out = self.finish();
         }
         let run = self.run.get_or_insert_with(|| Run::start(&decoded));
-        run.take(&decoded.body, &mut out);
+        run.take(&head, &decoded.body, &mut out);
         out
     }
 
@@ -151,6 +207,7 @@ mod tests {
     use forebay_wire::message::Quality;
     use proptest::prelude::*;
 
+    use super::super::decode::{decode, decode_head};
     use super::*;
     use crate::limits::BLOCK_RECORDS_MAX;
     use crate::record::{GapReason, GapRecord, ReadingRecord, Row, Series, ValueKind};
@@ -308,6 +365,78 @@ mod tests {
         let out = merged(&blocks);
         assert_eq!(bases(&out), [0, 5, 10]);
         assert_eq!(out[1], bad);
+    }
+
+    #[test]
+    fn what_was_durable_before_stays_proved() {
+        let said = |base: u64, count, unsynced: Option<u32>| {
+            let mut block = block(0, base, count, 1);
+            if let Some(unsynced) = unsynced {
+                stamp_unsynced(&mut block.bytes, unsynced);
+            }
+            block
+        };
+        for (name, blocks, want) in [
+            ("nobody says", vec![said(100, 5, None)], 0),
+            ("all before it", vec![said(100, 5, Some(0))], 100),
+            ("some before it", vec![said(100, 5, Some(30))], 70),
+            (
+                "a later one knows more",
+                vec![said(100, 5, Some(30)), said(105, 5, Some(10))],
+                95,
+            ),
+            (
+                "a later one knows all of it",
+                vec![said(100, 5, Some(30)), said(105, 5, Some(2))],
+                100,
+            ),
+            (
+                "a later one knows less",
+                vec![said(100, 5, Some(30)), said(105, 5, None)],
+                70,
+            ),
+        ] {
+            let out = merged(&blocks);
+            assert_eq!(out.len(), 1, "{name}");
+            let head = decode_head(out[0].key, &out[0].bytes).expect("a block");
+            assert_eq!(head.durable_below(), Offset(want), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_no_encoding_makes_short_becomes_more_blocks() {
+        let noise = |n: u64| {
+            let mixed = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        };
+        let blocks: Vec<StoredBlock> = (0..8)
+            .map(|part| {
+                let mut builder = ReadingsBuilder::new();
+                for n in part * 64..part * 64 + 64 {
+                    let reading = ReadingRecord {
+                        series: 0,
+                        ordinal: Ordinal(noise(n)),
+                        tick: Tick(noise(n + 1000)),
+                        time: EventTime(noise(n + 2000) as i64),
+                        uncertainty_us: 0,
+                        value: (noise(n + 3000) >> 2) as i64,
+                        quality: Quality::Ok,
+                    };
+                    assert_eq!(builder.push_reading(&series(0), &reading), Ok(()), "{n}");
+                }
+                let base = Offset(part * 64);
+                let bytes = builder.seal(AT, base, Epoch(1));
+                let key = BlockKey {
+                    at: AT,
+                    base,
+                    chunk: 0,
+                };
+                StoredBlock { key, bytes }
+            })
+            .collect();
+        let out = merged(&blocks);
+        assert!(out.len() > 1);
+        assert_eq!(content(&out), content(&blocks));
     }
 
     #[test]
