@@ -3,12 +3,16 @@
 //!
 //! Holds always: at most one batch is under way, and a head, and what a device may
 //! be acked, never passes what the store confirmed. Knows no store: a batch leaves
-//! with a token and comes back by it.
+//! with a token and comes back by it. Rows of a topic that is full are left out and
+//! counted here, whoever appends them.
 
-use std::collections::BTreeMap;
+mod held;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_wire::ids::Ordinal;
 
+use self::held::Held;
 use crate::ledger::Source;
 use crate::limits::PENDING_RECORDS_MAX;
 use crate::log::appender::Appender;
@@ -17,7 +21,7 @@ use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
 use crate::record::{GapRecord, ReadingRecord, Row, Series};
 use crate::store::WriteBatch;
-use crate::units::{Epoch, Mono, Offset, Span};
+use crate::units::{Epoch, Mono, Offset, Span, TopicId};
 
 /// Names a batch on its way to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +56,10 @@ pub struct GroupCommit {
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
     meta_since: Option<Mono>,
     records: usize,
+    held: Held,
+    /// Topics that take no more rows, and how many they did not take.
+    full: BTreeSet<TopicId>,
+    refused: BTreeMap<TopicPartition, u64>,
     under_way: Option<UnderWay>,
     last_token: u64,
 }
@@ -69,6 +77,9 @@ impl GroupCommit {
             meta: BTreeMap::new(),
             meta_since: None,
             records: 0,
+            held: Held::default(),
+            full: BTreeSet::new(),
+            refused: BTreeMap::new(),
             under_way: None,
             last_token: 0,
         }
@@ -102,16 +113,48 @@ impl GroupCommit {
 
     /// Appends a reading.
     pub fn reading(&mut self, at: TopicPartition, series: &Series, r: &ReadingRecord, now: Mono) {
-        self.appender(at).push_reading(series, r, now);
         let source = Source {
             uid: series.uid,
             boot: series.boot,
         };
+        self.release(source, now);
+        self.appender(at).push_reading(series, r, now);
         self.note(source, Ordinal(r.ordinal.0 + 1));
     }
 
     /// Appends a gap.
     pub fn gap(&mut self, at: TopicPartition, gap: &GapRecord, now: Mono) {
+        let source = Source {
+            uid: gap.uid,
+            boot: gap.boot,
+        };
+        self.release(source, now);
+        self.append_gap(at, gap, now);
+    }
+
+    /// Appends the gap of readings that were rejected, after a moment in which it
+    /// grows with those that follow.
+    pub fn reject(&mut self, at: TopicPartition, gap: &GapRecord, now: Mono) {
+        if let Some((at, before)) = self.held.push(at, gap, now) {
+            self.append_gap(at, &before, now);
+        }
+    }
+
+    /// Appends all gaps that wait: what is given from now on comes after them.
+    pub fn release_all(&mut self, now: Mono) {
+        for (at, gap) in self.held.take_all() {
+            self.append_gap(at, &gap, now);
+        }
+    }
+
+    /// The order of one device's ordinals stays.
+    fn release(&mut self, source: Source, now: Mono) {
+        if let Some((at, gap)) = self.held.take(source) {
+            self.append_gap(at, &gap, now);
+        }
+    }
+
+    fn append_gap(&mut self, at: TopicPartition, gap: &GapRecord, now: Mono) {
         self.appender(at).push_gap(gap, now);
         let source = Source {
             uid: gap.uid,
@@ -120,10 +163,25 @@ impl GroupCommit {
         self.note(source, Ordinal(gap.first.0 + gap.count));
     }
 
-    /// Appends a result row.
-    pub fn row(&mut self, at: TopicPartition, row: &Row, now: Mono) {
+    /// Appends a result row; false when its topic is full: it is counted.
+    pub fn row(&mut self, at: TopicPartition, row: &Row, now: Mono) -> bool {
+        if self.full.contains(&at.topic) {
+            *self.refused.entry(at).or_default() += 1;
+            return false;
+        }
         self.appender(at).push_row(row, now);
         self.records += 1;
+        true
+    }
+
+    /// From now on these topics take no rows.
+    pub fn set_full(&mut self, topics: BTreeSet<TopicId>) {
+        self.full = topics;
+    }
+
+    /// Rows that full topics did not take since the last call.
+    pub fn take_refused(&mut self) -> BTreeMap<TopicPartition, u64> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Sets a meta entry with the next batch; the last value of a key counts.
@@ -160,6 +218,7 @@ impl GroupCommit {
         if !self.is_due(now) {
             return None;
         }
+        self.release_all(now);
         let mut batch = WriteBatch::default();
         let mut heads = Vec::new();
         for (at, appender) in &mut self.appenders {
@@ -221,15 +280,20 @@ impl GroupCommit {
         appenders
             .filter_map(|a| full(a).or(a.since().map(linger)))
             .chain(self.meta_since.map(linger))
+            .chain(self.held.due())
             .min()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use forebay_wire::ids::{BootId, DeviceUid};
+
     use super::*;
-    use crate::log::decode::decode_head;
+    use crate::log::block::{Body, Record};
+    use crate::log::decode::{decode, decode_head};
     use crate::log::key::StoredBlock;
+    use crate::record::GapReason;
     use crate::units::{EventTime, PartitionId, TopicId};
 
     const AT: TopicPartition = TopicPartition {
@@ -309,5 +373,72 @@ mod tests {
         assert!(!commit.has_room(), "under way still counts");
         commit.committed(token);
         assert!(commit.has_room());
+    }
+
+    fn gap(first: u64, count: u64) -> GapRecord {
+        GapRecord {
+            uid: DeviceUid([7; 8]),
+            boot: BootId(1),
+            first: Ordinal(first),
+            count,
+            reason: GapReason::LogFull,
+            time: EventTime(first as i64),
+        }
+    }
+
+    fn gaps_of(batch: &WriteBatch) -> Vec<(u64, u64)> {
+        let blocks = batch.blocks.iter();
+        let bodies = blocks.map(|b| decode(b.key, &b.bytes).expect("a block").body);
+        let records = bodies.flat_map(|body| match body {
+            Body::Readings { records, .. } => records,
+            Body::Rows(_) => Vec::new(),
+        });
+        let gaps = records.filter_map(|record| match record {
+            Record::Gap(gap) => Some((gap.first.0, gap.count)),
+            Record::Reading(_) => None,
+        });
+        gaps.collect()
+    }
+
+    #[test]
+    fn rejected_readings_become_few_gaps_in_the_order_of_ordinals() {
+        const READINGS_AT: TopicPartition = TopicPartition {
+            topic: READINGS,
+            partition: PartitionId(0),
+        };
+        let mut commit = commit();
+        commit.reject(READINGS_AT, &gap(0, 5), Mono(0));
+        commit.reject(READINGS_AT, &gap(5, 5), Mono(400_000));
+        assert_eq!(commit.next_deadline(), Some(Mono(1_000_000)), "they wait");
+        assert!(!commit.is_idle());
+        assert!(commit.poll(Mono(999_999)).is_none());
+        let (token, batch) = commit.poll(Mono(1_000_000)).expect("due");
+        assert_eq!(gaps_of(&batch), [(0, 10)]);
+        let source = Source {
+            uid: DeviceUid([7; 8]),
+            boot: BootId(1),
+        };
+        let durable = commit.committed(token);
+        assert_eq!(durable.sources, BTreeMap::from([(source, Ordinal(10))]));
+        // A hole in between, and a gap that the device declares.
+        commit.reject(READINGS_AT, &gap(10, 1), Mono(0));
+        commit.reject(READINGS_AT, &gap(12, 1), Mono(0));
+        commit.gap(READINGS_AT, &gap(13, 2), Mono(0));
+        commit.reject(READINGS_AT, &gap(15, 1), Mono(0));
+        let (_, batch) = commit.poll(Mono(20)).expect("a gap is due");
+        assert_eq!(gaps_of(&batch), [(10, 1), (12, 1), (13, 2), (15, 1)]);
+    }
+
+    #[test]
+    fn rows_of_a_full_topic_are_counted_and_left_out() {
+        let mut commit = commit();
+        commit.set_full(BTreeSet::from([AT.topic]));
+        assert!(!commit.row(AT, &row(), Mono(0)));
+        assert!(!commit.row(AT, &row(), Mono(0)));
+        assert_eq!(commit.next(AT), Offset(5));
+        assert_eq!(commit.take_refused(), BTreeMap::from([(AT, 2)]));
+        commit.set_full(BTreeSet::new());
+        assert!(commit.row(AT, &row(), Mono(0)));
+        assert_eq!(commit.take_refused(), BTreeMap::new());
     }
 }

@@ -227,9 +227,10 @@ impl Derive {
                 topic,
                 partition: self.at.partition,
             };
-            self.counters.rows += 1;
             let time = row.time();
-            commit.row(at, &Row { time, line }, now);
+            if commit.row(at, &Row { time, line }, now) {
+                self.counters.rows += 1;
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::ingest::Router;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::payload::GatewayName;
 use crate::query::{Answer, Names, Query};
+use crate::retention::SpaceConfig;
 use crate::store::{SegmentId, StoreError, StoreEvent, StoreOpened, WriteBatch};
 use crate::units::{Offset, PortId, Span};
 
@@ -26,6 +27,8 @@ pub struct GatewayConfig {
     pub forward: Option<ForwardConfig>,
     /// Names that operators gave to devices.
     pub names: Names,
+    /// How much room the log may take.
+    pub space: SpaceConfig,
 }
 
 /// What the store said when it was opened.

@@ -4,6 +4,7 @@
 //! Holds always: effects leave in the order in which they arose, and ports are
 //! heard only after the accounts have been rebuilt from the log.
 
+mod space;
 mod status;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,12 +18,12 @@ use crate::import::{ImportSink, Imports, restore_names};
 use crate::ingest::Router;
 use crate::ledger::Ledger;
 use crate::limits::{FETCH_BYTES_MAX, QUERIES_MAX};
-use crate::link::session::{LinkSink, Session};
+use crate::link::session::{LinkSink, Room, Session};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
 use crate::query::{Answer, Job, Query};
 use crate::record::{GapRecord, ReadingRecord, Series};
-use crate::store::StoreEvent;
+use crate::retention::Retention;
 use crate::topics::{TOPIC_META_PREFIX, TopicTable};
 use crate::units::{Mono, Now, Offset, PartitionId, PortId};
 
@@ -58,6 +59,7 @@ pub struct Gateway {
     pub(crate) topics: TopicTable,
     pub(crate) stages: Vec<Derive>,
     pub(crate) forward: Option<Forward>,
+    pub(crate) retention: Retention,
     queries: BTreeMap<QueryId, Job>,
     imports: Imports,
     readers: BTreeMap<FetchToken, Reader>,
@@ -72,6 +74,8 @@ pub struct Gateway {
 struct Ingest<'a> {
     router: &'a Router,
     commit: &'a mut GroupCommit,
+    /// What the readings topic has room for.
+    room: Room,
     now: Mono,
 }
 
@@ -95,8 +99,17 @@ impl LinkSink for Ingest<'_> {
         self.commit.gap(at, gap, self.now);
     }
 
-    fn has_room(&self) -> bool {
-        self.commit.has_room()
+    fn reject(&mut self, gap: &GapRecord) {
+        let at = self.at(gap.uid);
+        self.commit.reject(at, gap, self.now);
+    }
+
+    fn room(&self) -> Room {
+        if self.commit.has_room() {
+            self.room
+        } else {
+            Room::Wait
+        }
     }
 }
 
@@ -147,6 +160,7 @@ impl Gateway {
                 &heads,
             )
         });
+        let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
         let mut gateway = Self {
             opened: opened.store.info,
             ledger,
@@ -156,6 +170,7 @@ impl Gateway {
             topics,
             stages,
             forward,
+            retention,
             queries: BTreeMap::new(),
             imports: Imports::default(),
             readers: BTreeMap::new(),
@@ -181,7 +196,7 @@ impl Gateway {
             Input::PortClosed(port) => drop(self.ports.remove(&port)),
             Input::Committed(token) => self.on_committed(token, now.mono),
             Input::Fetched(token, blocks) => self.on_fetched(token, blocks, now.mono),
-            Input::Store(event) => self.on_store_event(&event),
+            Input::Store(event) => self.on_store_event(&event, now.mono),
             Input::StoreFailed(error) => {
                 self.stopped = true;
                 self.effects.push_back(Effect::Stop(error));
@@ -222,6 +237,7 @@ impl Gateway {
             .filter_map(Session::next_deadline)
             .chain(self.commit.next_deadline())
             .chain(self.forward.as_ref().and_then(Forward::next_deadline))
+            .chain(self.retention.next_deadline())
             .min()
     }
 
@@ -277,6 +293,7 @@ impl Gateway {
         let mut sink = Ingest {
             router: &self.config.router,
             commit: &mut self.commit,
+            room: self.retention.room(READINGS),
             now: now.mono,
         };
         if let Some(Some(session)) = self.ports.get_mut(&port) {
@@ -324,15 +341,6 @@ impl Gateway {
                 }
             }
         }
-    }
-
-    fn on_store_event(&mut self, event: &StoreEvent) {
-        let text = match event {
-            StoreEvent::Trouble(error) => format!("{error}; it is tried again"),
-            StoreEvent::Recovered => String::from("store: writing works again"),
-            StoreEvent::Sealed(_) | StoreEvent::Removed(_) | StoreEvent::Disk { .. } => return,
-        };
-        self.effects.push_back(Effect::Note(Note(text)));
     }
 
     fn on_forward(&mut self, act: impl FnOnce(&mut Forward)) {
@@ -445,9 +453,11 @@ impl Gateway {
             }
         }
         self.advance_forward(now.mono);
+        self.advance_space(now.mono);
         self.advance_imports(now.mono);
         self.keep_state(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
+            self.on_written(&batch);
             let readings = batch.blocks.iter().filter(|b| b.key.at.topic == READINGS);
             self.accounts
                 .wrote(readings.map(|b| b.bytes.len() as u64).sum());
@@ -464,6 +474,8 @@ impl Gateway {
         if !self.commit.is_due(now) {
             return;
         }
+        // Counted already: the accounts may say so only of what is in the batch.
+        self.commit.release_all(now);
         let heads = self.config.router.partitions();
         let heads = heads.map(|partition| (partition, self.commit.next(readings_of(partition))));
         for (key, value) in self.accounts.take_due(&mut self.ledger, heads, now) {
@@ -472,7 +484,9 @@ impl Gateway {
     }
 
     fn advance_imports(&mut self, now: Mono) {
-        if self.is_recovered() {
+        // A full log takes no imports, whatever its policy: their file is still there.
+        let has_room = self.retention.room(READINGS) == Room::Take;
+        if self.is_recovered() && has_room {
             self.imports.step(&mut ImportSink {
                 router: &self.config.router,
                 ledger: &mut self.ledger,

@@ -92,6 +92,12 @@ impl TopicTable {
             .map(|(topic, name)| (*topic, name.as_str()))
     }
 
+    /// Topics of windows with the window's name, also of earlier definitions.
+    pub fn windows(&self) -> impl Iterator<Item = (TopicId, String)> {
+        let known = self.known.iter();
+        known.filter_map(|(key, (topic, _))| Some((*topic, name_of(key)?)))
+    }
+
     fn insert(&mut self, key: Vec<u8>, name: &str, topic: TopicId, nth: u16) {
         let wire = if nth == 0 {
             String::from(name)
@@ -196,6 +202,9 @@ mod tests {
         assert_ne!(first, second);
         let names: Vec<_> = again.streams().map(|(_, name)| name).collect();
         assert_eq!(names, ["readings", "late", "quarantine", "a", "a.1"]);
+        let windows: BTreeMap<_, _> = again.windows().collect();
+        assert_eq!(windows[&first], "a");
+        assert_eq!(windows[&second], "a");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use forebay_core::forward::ForwardConfig;
 use forebay_core::ingest::Router;
 use forebay_core::payload::GatewayName;
 use forebay_core::query::Names;
+use forebay_core::retention::SpaceConfig;
 use forebay_core::units::Span;
 
 use self::broker::{Broker, due};
@@ -134,6 +135,7 @@ fn config(partitions: u16) -> GatewayConfig {
             ack_timeout: Span(2 * SECOND as i64),
         }),
         names: Names::default(),
+        space: SpaceConfig::default(),
     }
 }
 

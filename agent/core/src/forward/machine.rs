@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::connection::{Answer, Connection, InFlight};
 use super::counters::Counters;
 use super::ids::{ConnNo, SendNo};
+use super::marks::Marks;
 use super::place::{Next, Place};
 use super::receiver::{Receiver, SESSION_META_KEY};
 use crate::limits::{FORWARD_BYTES_MAX, FORWARD_LOADED_MAX};
@@ -148,6 +149,23 @@ impl Forward {
             last_disconnect: None,
             counters: Counters::default(),
         }
+    }
+
+    /// How far a partition has come: below the first the broker has acked all, below
+    /// the second all has arrived for good. `None` when it is not forwarded.
+    #[must_use]
+    pub fn progress(&self, at: TopicPartition) -> Option<(Offset, Offset)> {
+        let place = self.places.iter().find(|place| place.at == at)?;
+        let Marks {
+            sent, confirmed, ..
+        } = place.marks;
+        // Without a receiver of ours nobody says more than the broker does.
+        let arrived = if self.receiver.is_known() {
+            confirmed
+        } else {
+            sent
+        };
+        Some((sent, arrived))
     }
 
     /// More of a partition is durable.

@@ -14,7 +14,7 @@ use forebay_wire::message::{Ack, ChannelInfo, Gap, Hello, Quality, Reading, Sync
 
 use super::device::{Device, PROBE_FAST_US, ack_line, line};
 use crate::ledger::{Ledger, Run, Source};
-use crate::record::{GapRecord, ReadingRecord, Series};
+use crate::record::{GapReason, GapRecord, ReadingRecord, Series};
 use crate::units::{Mono, Now};
 
 /// Shortest time between two acks that say the same, us: each makes the device
@@ -31,14 +31,27 @@ const _: () = assert!(IDLE_DELIMITER_US > PROBE_FAST_US);
 /// Earlier boots of one device that are being closed at the same time.
 const CLOSING_MAX: usize = 8;
 
+/// What happens to new readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// They are stored.
+    Take,
+    /// They are counted and not stored: a gap says so in their place.
+    Reject,
+    /// They wait on the device, which sends them again.
+    Wait,
+}
+
 /// Where accepted records go.
 pub trait LinkSink {
     /// One reading, in order of ordinals; `record.series` is not set.
     fn reading(&mut self, series: &Series, record: &ReadingRecord);
     /// Ordinals that will never come.
     fn gap(&mut self, gap: &GapRecord);
-    /// Whether records can be taken now; if not, the device sends them again.
-    fn has_room(&self) -> bool;
+    /// Readings that arrived and are not stored.
+    fn reject(&mut self, gap: &GapRecord);
+    /// What happens to records now; gaps are taken unless they have to wait.
+    fn room(&self) -> Room;
 }
 
 /// What the session saw on its line.
@@ -294,17 +307,24 @@ impl Peer {
             return;
         };
         let described = readings(data).all(|r| device.series(r.channel).is_some());
-        if !described || !sink.has_room() {
+        let room = sink.room();
+        if !described || room == Room::Wait {
             self.counters.frames_refused += 1;
+            return;
+        }
+        let Ok(account) = ledger.open(device.source) else {
+            return;
+        };
+        if room == Room::Reject {
+            reject(device, data, skip, now, sink);
+            account.take_gap(GapReason::LogFull, count - skip);
             return;
         }
         for (index, reading) in readings(data).enumerate().skip(skip as usize) {
             let ordinal = Ordinal(data.first.0 + index as u64);
             pass_on(device, ordinal, &reading, now, sink);
         }
-        if let Ok(account) = ledger.open(device.source) {
-            account.take_readings(count - skip);
-        }
+        account.take_readings(count - skip);
     }
 
     fn on_gap(&mut self, gap: &Gap, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
@@ -321,7 +341,7 @@ impl Peer {
             self.counters.frames_refused += 1;
             return;
         };
-        if !sink.has_room() {
+        if sink.room() == Room::Wait {
             self.counters.frames_refused += 1;
             return;
         }
@@ -347,7 +367,7 @@ impl Peer {
     /// The gap that closes an earlier boot: what the device still held when it was
     /// reset. What of it arrived after all, unheard by the device, is left out.
     fn on_last_gap(&mut self, gap: &Gap, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
-        let Some(device) = self.device.as_mut().filter(|_| sink.has_room()) else {
+        let Some(device) = self.device.as_mut().filter(|_| sink.room() != Room::Wait) else {
             self.counters.frames_refused += 1;
             return;
         };
@@ -386,6 +406,22 @@ impl Peer {
 /// The readings of a frame; decoding the frame has checked that each one reads.
 fn readings<'a>(data: &Data<'a>) -> impl Iterator<Item = Reading> + use<'a> {
     data.records().map_while(Result::ok)
+}
+
+/// Passes on that the readings of a frame from the `skip`th on are not stored.
+fn reject(device: &mut Device, data: &Data<'_>, skip: u64, now: Now, sink: &mut dyn LinkSink) {
+    let last = readings(data).last();
+    let Some((time, _)) = last.and_then(|last| device.clock.map(last.tick, now)) else {
+        return;
+    };
+    sink.reject(&GapRecord {
+        uid: device.source.uid,
+        boot: device.source.boot,
+        first: Ordinal(data.first.0 + skip),
+        count: data.count() as u64 - skip,
+        reason: GapReason::LogFull,
+        time,
+    });
 }
 
 fn pass_on(

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use super::Gateway;
 use crate::ledger::Counts;
 use crate::live::{ChannelKey, Live};
-use crate::record::{GAPS, quality_name};
+use crate::log::topic::READINGS;
+use crate::record::{GAPS, GapReason, quality_name};
 use crate::utc::time_value;
 
 /// The whole snapshot.
@@ -32,6 +33,8 @@ pub(super) fn snapshot(gateway: &Gateway) -> Value {
         "devices": devices(gateway),
         "ports": ports(gateway),
         "partitions": partitions(gateway),
+        "health": gateway.retention.health(),
+        "space": space(gateway),
         "forward": gateway.forward.as_ref().map(|forward| forward.status()),
     })
 }
@@ -110,4 +113,43 @@ fn partitions(gateway: &Gateway) -> Value {
         })
     });
     heads.collect()
+}
+
+fn space(gateway: &Gateway) -> Value {
+    let retention = &gateway.retention;
+    let total = gateway.ledger.total();
+    let topics = retention.topics().map(|topic| {
+        let rejected = if topic.topic == READINGS {
+            total.gaps[GapReason::LogFull as usize]
+        } else {
+            topic.counts.refused
+        };
+        json!({
+            "topic": topic.name,
+            "number": topic.topic.0,
+            "used_bytes": topic.used_bytes,
+            "quota_bytes": topic.policy.quota_bytes,
+            "used_percent": percent(topic.used_bytes, topic.policy.quota_bytes),
+            "segments": topic.segments,
+            "age_us": topic.policy.age.map(|age| age.0),
+            "when_full": topic.policy.when_full.name(),
+            "oldest": topic.oldest.map(time_value),
+            "dropped": topic.counts.dropped,
+            "dropped_unsent": topic.counts.unsent,
+            "rejected": rejected,
+            "alarm": topic.alarm,
+            "full": topic.full,
+        })
+    });
+    json!({
+        "free_bytes": retention.free_bytes(),
+        "reserve_bytes": retention.reserve_bytes(),
+        "live_bytes": retention.live_bytes(),
+        "topics": topics.collect::<Value>(),
+    })
+}
+
+fn percent(part: u64, whole: u64) -> u64 {
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX)
 }

@@ -20,4 +20,4 @@ pub use self::policy::{
     DERIVED_QUOTA_BYTES, FIXED_TOPICS, OWN_QUOTA_BYTES, READINGS_QUOTA_BYTES, SpaceConfig,
     TopicPolicy, WhenFull, default_policy,
 };
-pub use self::space::{Progress, Retention, Room, TopicUse};
+pub use self::space::{Progress, Retention, TopicUse};

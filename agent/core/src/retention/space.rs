@@ -12,6 +12,7 @@ use super::notices::Notices;
 use super::policy::{SpaceConfig, TopicPolicy, WhenFull};
 use super::topic::Topic;
 use crate::limits::REMOVALS_PER_POLL_MAX;
+use crate::link::session::Room;
 use crate::log::key::TopicPartition;
 use crate::store::{SegmentId, SegmentInfo, SegmentRange, StoreError, StoreEvent, StoreOpened};
 use crate::units::{EventTime, Mono, Now, Offset, TopicId};
@@ -31,17 +32,6 @@ pub struct Progress {
     pub sent: Option<Offset>,
     /// Nobody needs anything below any more.
     pub done: Offset,
-}
-
-/// What happens to a new record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
-    /// It is stored.
-    Take,
-    /// It is counted and not stored.
-    Reject,
-    /// It has to wait.
-    Wait,
 }
 
 /// The room of one topic, for operators.
@@ -168,8 +158,9 @@ impl Retention {
         self.dirty = true;
     }
 
-    /// A batch with `bytes` of blocks of one partition is durable, up to `end`.
-    pub fn on_durable(&mut self, at: TopicPartition, end: Offset, bytes: u64) {
+    /// A batch leaves for the store with `bytes` of blocks of one partition, up to
+    /// `end`.
+    pub fn on_written(&mut self, at: TopicPartition, end: Offset, bytes: u64) {
         self.topic(at.topic).live.add(at.partition, end, bytes);
         self.dirty = true;
     }
@@ -434,6 +425,18 @@ impl Retention {
             "topic {} is full: {what} until what it holds was forwarded",
             full.name
         ))
+    }
+
+    /// Whether the store says that it cannot write.
+    #[must_use]
+    pub fn is_in_trouble(&self) -> bool {
+        self.disk.trouble.is_some()
+    }
+
+    /// Topics that take no new rows.
+    pub fn full_topics(&self) -> impl Iterator<Item = TopicId> + '_ {
+        let full = self.topics.iter().filter(|(_, topic)| topic.full);
+        full.map(|(id, _)| *id)
     }
 
     /// Free bytes of the disk, when the store has said so.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::limits::SEGMENTS_PER_TOPIC_MAX;
+use crate::link::session::Room;
 use crate::log::key::TopicPartition;
 use crate::log::topic::{LATE, READINGS};
 use crate::store::{
@@ -153,7 +154,7 @@ fn what_goes_for_the_quota() {
 fn live_bytes_count_and_a_seal_takes_their_place() {
     let mut retention = start(config(policy(1000, WhenFull::DropOldest)), 9, 100);
     assert_eq!(retention.poll(progress(0, 0), Mono(0)), []);
-    retention.on_durable(AT, Offset(1000), 101);
+    retention.on_written(AT, Offset(1000), 101);
     let removed = retention.poll(progress(0, 0), Mono(0));
     assert_eq!(generations(&removed), [1]);
     let sealed = StoreEvent::Sealed(vec![segment(9, 50)]);
@@ -165,7 +166,7 @@ fn live_bytes_count_and_a_seal_takes_their_place() {
 #[test]
 fn what_the_store_takes_beside_the_blocks_counts_too() {
     let mut retention = start(config(policy(1000, WhenFull::DropOldest)), 5, 100);
-    retention.on_durable(AT, Offset(600), 100);
+    retention.on_written(AT, Offset(600), 100);
     let event = StoreEvent::Disk {
         free_bytes: u64::MAX,
         live_bytes: 501,
@@ -389,7 +390,7 @@ fn the_operator_hears_of_it_once_in_a_while() {
     let said = notes(&mut retention, 0);
     assert!(said.len() == 1 && said[0].contains("80 %"), "{said:?}");
     for n in 0..50 {
-        retention.on_durable(AT, Offset(1000 + n), 200);
+        retention.on_written(AT, Offset(1000 + n), 200);
         let said = notes(&mut retention, 1 + 2 * n);
         let want = usize::from(n == 0);
         assert_eq!(said.len(), want, "full {n}: {said:?}");
@@ -467,7 +468,7 @@ impl Model {
                 }
                 self.head += records;
                 self.retention
-                    .on_durable(AT, Offset(self.head), 4 * records);
+                    .on_written(AT, Offset(self.head), 4 * records);
                 self.meta.extend(self.retention.take_entries());
             }
             Step::Seal if self.head > self.sealed_to => {

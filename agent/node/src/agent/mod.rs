@@ -197,6 +197,7 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
             ack_timeout: Span(micros(forward.ack_timeout)),
         }),
         names: Names(names.collect()),
+        space: config.log.space.clone(),
     }
 }
 

@@ -15,11 +15,23 @@ const UTC: i64 = 1_700_000_000_000_000;
 const BOOTED: u64 = 500;
 
 /// What the session passed on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Taken {
     readings: Vec<(u64, i64, EventTime)>,
     gaps: Vec<(u64, u64)>,
-    full: bool,
+    rejected: Vec<(u64, u64, EventTime)>,
+    room: Room,
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self {
+            readings: Vec::new(),
+            gaps: Vec::new(),
+            rejected: Vec::new(),
+            room: Room::Take,
+        }
+    }
 }
 
 impl LinkSink for Taken {
@@ -32,8 +44,13 @@ impl LinkSink for Taken {
         self.gaps.push((gap.first.0, gap.count));
     }
 
-    fn has_room(&self) -> bool {
-        !self.full
+    fn reject(&mut self, gap: &GapRecord) {
+        self.rejected.push((gap.first.0, gap.count, gap.time));
+        assert_eq!(gap.reason, crate::record::GapReason::LogFull);
+    }
+
+    fn room(&self) -> Room {
+        self.room
     }
 }
 
@@ -274,13 +291,34 @@ fn gaps_take_the_place_of_readings() {
 #[test]
 fn a_full_log_refuses_and_the_device_repeats() {
     let mut bench = Bench::ready();
-    bench.taken.full = true;
+    bench.taken.room = Room::Wait;
     bench.data(0, 2);
     bench.gap(0, 2);
     assert_eq!(bench.ledger.total().readings, 0);
-    bench.taken.full = false;
+    bench.taken.room = Room::Take;
     bench.data(0, 2);
     assert_eq!(bench.ordinals(), [0, 1]);
+}
+
+#[test]
+fn what_a_full_log_rejects_is_acked_and_accounted_for() {
+    let mut bench = Bench::ready();
+    bench.data(0, 2);
+    bench.taken.room = Room::Reject;
+    // One of the three came before.
+    bench.data(1, 3);
+    bench.gap(4, 2);
+    bench.taken.room = Room::Take;
+    bench.data(6, 1);
+    assert_eq!(bench.ordinals(), [0, 1, 6]);
+    assert_eq!(bench.taken.gaps, [(4, 2)]);
+    let rejected: Vec<_> = bench.taken.rejected.iter().map(|r| (r.0, r.1)).collect();
+    assert_eq!(rejected, [(2, 2)]);
+    let total = bench.ledger.total();
+    assert_eq!((total.readings, total.gap_total()), (3, 4));
+    let log_full = crate::record::GapReason::LogFull as usize;
+    assert_eq!(total.gaps[log_full], 2);
+    assert_eq!(total.ordinals(), 7, "the sums close");
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! The wiring of the log's room: what the store says goes in, what is to be removed
+//! and who is full comes out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Gateway;
+use crate::derive::Derive;
+use crate::effect::{Effect, GatewayConfig, Note, Opened};
+use crate::forward::Forward;
+use crate::log::key::TopicPartition;
+use crate::log::topic::{CONTROL, LATE, QUARANTINE, READINGS};
+use crate::retention::{Progress, Retention};
+use crate::store::{StoreEvent, WriteBatch};
+use crate::topics::TopicTable;
+use crate::units::{Mono, Now, Offset};
+
+/// The room of a log that was just opened.
+pub(super) fn open(
+    config: &GatewayConfig,
+    opened: &Opened,
+    topics: &TopicTable,
+    forward: Option<&Forward>,
+    now: Now,
+) -> Retention {
+    let fixed = [
+        (READINGS, "readings"),
+        (CONTROL, "control"),
+        (LATE, "late"),
+        (QUARANTINE, "quarantine"),
+    ];
+    let fixed = fixed.map(|(topic, name)| (topic, String::from(name)));
+    let names = fixed.into_iter().chain(topics.windows());
+    let sent = |at| forward?.progress(at).map(|(sent, _)| sent);
+    let store = (&opened.store, opened.meta.as_slice());
+    Retention::new(config.space.clone(), names, store, sent, now)
+}
+
+/// How far those are who read a partition.
+fn progress(forward: Option<&Forward>, stages: &[Derive], at: TopicPartition) -> Progress {
+    let Some((sent, arrived)) = forward.and_then(|forward| forward.progress(at)) else {
+        return Progress {
+            sent: None,
+            done: Offset(0),
+        };
+    };
+    let stage = stages.get(usize::from(at.partition.0));
+    let read = stage.filter(|_| at.topic == READINGS);
+    Progress {
+        sent: Some(sent),
+        done: read.map_or(arrived, |stage| arrived.min(stage.cursor())),
+    }
+}
+
+impl Gateway {
+    pub(super) fn on_store_event(&mut self, event: &StoreEvent, now: Mono) {
+        let note = match event {
+            StoreEvent::Trouble(error) => {
+                let text = format!("{error}; it is tried again");
+                (!self.retention.is_in_trouble()).then_some(text)
+            }
+            StoreEvent::Recovered => Some(String::from("store: writing works again")),
+            StoreEvent::Sealed(_) | StoreEvent::Removed(_) | StoreEvent::Disk { .. } => None,
+        };
+        self.effects
+            .extend(note.map(|text| Effect::Note(Note(text))));
+        let forward = self.forward.as_ref();
+        let sent = |at| forward?.progress(at).map(|(sent, _)| sent);
+        self.retention.on_event(event, sent, now);
+    }
+
+    /// A batch leaves for the store.
+    pub(super) fn on_written(&mut self, batch: &WriteBatch) {
+        let mut bytes: BTreeMap<TopicPartition, u64> = BTreeMap::new();
+        for block in &batch.blocks {
+            *bytes.entry(block.key.at).or_default() += block.bytes.len() as u64;
+        }
+        for (at, bytes) in bytes {
+            self.retention.on_written(at, self.commit.next(at), bytes);
+        }
+    }
+
+    /// Removes what has to go and tells the other stages who is full.
+    pub(super) fn advance_space(&mut self, now: Mono) {
+        for (at, rows) in self.commit.take_refused() {
+            self.retention.refuse_rows(at, rows);
+        }
+        let (forward, stages) = (self.forward.as_ref(), &self.stages);
+        let removed = self.retention.poll(|at| progress(forward, stages, at), now);
+        if !removed.is_empty() {
+            self.effects.push_back(Effect::Remove(removed));
+        }
+        for (key, value) in self.retention.take_entries() {
+            self.commit.meta(key, value, now);
+        }
+        let full = self.retention.full_topics().collect::<BTreeSet<_>>();
+        self.commit.set_full(full);
+        while let Some(text) = self.retention.poll_note(now) {
+            self.effects.push_back(Effect::Note(Note(text)));
+        }
+    }
+}
