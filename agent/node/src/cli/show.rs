@@ -140,6 +140,58 @@ fn forward(status: &Value) -> String {
     out
 }
 
+/// How full the disk and each topic that holds anything is.
+fn space(space: &Value) -> String {
+    let mut out = format!(
+        "\ndisk: free {}  reserve {}  not sealed {}",
+        size(&space["free_bytes"]),
+        size(&space["reserve_bytes"]),
+        size(&space["live_bytes"]),
+    );
+    for topic in space["topics"].as_array().into_iter().flatten() {
+        let count = |name: &str| topic[name].as_u64().unwrap_or_default();
+        let (dropped, rejected) = (count("dropped"), count("rejected"));
+        if count("used_bytes") + dropped + rejected == 0 {
+            continue;
+        }
+        let _ = write!(
+            out,
+            "\n  {:<16} {} of {} ({} %)  {}  from {}",
+            text(&topic["topic"]),
+            size(&topic["used_bytes"]),
+            size(&topic["quota_bytes"]),
+            number(&topic["used_percent"]),
+            text(&topic["when_full"]),
+            text(&topic["oldest"]),
+        );
+        if dropped > 0 {
+            let unsent = count("dropped_unsent");
+            let _ = write!(out, "  dropped {dropped} ({unsent} not forwarded)");
+        }
+        if rejected > 0 {
+            let _ = write!(out, "  rejected {rejected}");
+        }
+        match (&topic["full"], &topic["alarm"]) {
+            (Value::Bool(true), _) => out.push_str("  FULL"),
+            (_, Value::Bool(true)) => out.push_str("  nearly full"),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Bytes in the largest unit that keeps a digit before the point; a dash for none.
+fn size(value: &Value) -> String {
+    let Some(bytes) = value.as_u64() else {
+        return String::from("-");
+    };
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((name, shift)) => format!("{:.1} {name}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
 /// The agent at a glance.
 pub(super) fn status(answer: &Value) -> ExitCode {
     let mut out = format!(
@@ -153,8 +205,12 @@ pub(super) fn status(answer: &Value) -> ExitCode {
         number(&answer["gaps"]["total"]),
         number(&answer["rows"]),
     );
+    if let Some(health) = answer["health"].as_str() {
+        let _ = write!(out, "\n! {health}");
+    }
     out.push('\n');
     out.push_str(&forward(&answer["forward"]));
+    out.push_str(&space(&answer["space"]));
     for port in answer["ports"].as_array().into_iter().flatten() {
         let _ = write!(out, "\n{}", port_line(port));
     }
@@ -178,4 +234,39 @@ pub(super) fn status(answer: &Value) -> ExitCode {
         }
     }
     print_line(&out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn topics_show_what_an_operator_has_to_know() {
+        let topic = |name: &str, used: u64, dropped: u64, full: bool| {
+            json!({
+                "topic": name, "used_bytes": used, "quota_bytes": 8_u64 << 30,
+                "used_percent": 83, "when_full": "drop_oldest",
+                "oldest": "2026-01-01T00:00:00Z", "dropped": dropped,
+                "dropped_unsent": 2, "rejected": 0, "alarm": true, "full": full,
+            })
+        };
+        let answer = json!({
+            "free_bytes": null, "reserve_bytes": 1 << 20, "live_bytes": 1023,
+            "topics": [
+                topic("readings", 7 << 30, 5, false),
+                topic("late", 0, 0, false),
+                topic("w", 1536, 0, true),
+            ],
+        });
+        assert_eq!(
+            space(&answer),
+            "\ndisk: free -  reserve 1.0 MiB  not sealed 1023 B\
+             \n  readings         7.0 GiB of 8.0 GiB (83 %)  drop_oldest  \
+             from 2026-01-01T00:00:00Z  dropped 5 (2 not forwarded)  nearly full\
+             \n  w                1.5 KiB of 8.0 GiB (83 %)  drop_oldest  \
+             from 2026-01-01T00:00:00Z  FULL"
+        );
+    }
 }
