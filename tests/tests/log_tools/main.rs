@@ -1,0 +1,5 @@
+//! `forebay ingest` and `forebay log` as an operator runs them: the real binary on
+//! real data directories, whole and damaged.
+
+mod ingest;
+mod support;
