@@ -22,6 +22,7 @@ use crate::log::bytes::{Malformed, Reader, put_varint};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
 use crate::log::walk::{Met, Walk};
+use crate::meta::{Entry, checked, with_crc};
 use crate::units::{Mono, Offset, PartitionId};
 
 /// Meta keys of accounts: this and the uid as 16 hex digits.
@@ -37,9 +38,6 @@ const ACCOUNT_BYTES_MAX: usize = 8 + COUNTS_BYTES_MAX + BOOTS_KEPT_MAX * BOOT_BY
 const COUNTS_BYTES_MAX: usize = 10 * (3 + GAP_REASONS);
 const BOOT_BYTES_MAX: usize = 4 + 10 + COUNTS_BYTES_MAX;
 const _: () = assert!(ACCOUNT_BYTES_MAX <= META_VALUE_BYTES_MAX);
-
-/// A meta entry: key and value.
-pub type Entry = (Vec<u8>, Vec<u8>);
 
 /// What the log holds beyond the snapshot, while it is read.
 #[derive(Debug)]
@@ -143,16 +141,16 @@ impl Accounts {
     }
 
     /// The entries to write with the batch that holds all that `ledger` has counted,
-    /// when a snapshot is due; `heads` are those after it. Of two entries with one key
+    /// when a snapshot is due, or it is the last one; `heads` are those after it. Of two entries with one key
     /// the later counts.
     pub fn take_due(
         &mut self,
         ledger: &mut Ledger,
         heads: impl Iterator<Item = (PartitionId, Offset)>,
-        now: Mono,
+        (last, now): (bool, Mono),
     ) -> Vec<Entry> {
         let old = now.0.saturating_sub(self.kept_at.0) >= SNAPSHOT_EVERY_US;
-        let due = old || self.bytes >= SNAPSHOT_BYTES;
+        let due = last || old || self.bytes >= SNAPSHOT_BYTES;
         if !due || !self.recovered || !ledger.has_changed() {
             return Vec::new();
         }
@@ -257,20 +255,6 @@ fn read_snapshot(
     Ok(snapshot)
 }
 
-fn with_crc(mut bytes: Vec<u8>) -> Vec<u8> {
-    let crc = crc32c::crc32c(&bytes);
-    bytes.extend_from_slice(&crc.to_le_bytes());
-    bytes
-}
-
-/// The bytes between version and CRC; `None` when one of the two is another.
-fn checked(bytes: &[u8]) -> Option<Reader<'_>> {
-    let (rest, crc) = bytes.split_last_chunk::<4>()?;
-    let same = crc32c::crc32c(rest) == u32::from_le_bytes(*crc);
-    let body = rest.strip_prefix(&[VERSION])?;
-    same.then(|| Reader::new(body))
-}
-
 fn head_bytes(head: Offset, devices: usize) -> Vec<u8> {
     let mut out = vec![VERSION];
     put_varint(&mut out, head.0);
@@ -280,7 +264,7 @@ fn head_bytes(head: Offset, devices: usize) -> Vec<u8> {
 
 fn parse_head(name: &[u8], value: &[u8]) -> Option<(PartitionId, Offset, u64)> {
     let partition = std::str::from_utf8(name).ok()?.parse().ok()?;
-    let mut reader = checked(value)?;
+    let mut reader = checked(VERSION, value)?;
     let (head, devices) = (reader.varint().ok()?, reader.varint().ok()?);
     let parsed = (PartitionId(partition), Offset(head), devices);
     reader.is_at_end().then_some(parsed)
@@ -319,7 +303,7 @@ fn parse_uid(name: &[u8]) -> Option<DeviceUid> {
 }
 
 fn parse_account(value: &[u8]) -> Option<DeviceAccounts> {
-    let mut reader = checked(value)?;
+    let mut reader = checked(VERSION, value)?;
     let accounts = read_accounts(&mut reader).ok()?;
     reader.is_at_end().then_some(accounts)
 }

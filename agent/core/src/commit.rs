@@ -111,6 +111,14 @@ impl GroupCommit {
         self.records + under_way < PENDING_RECORDS_MAX
     }
 
+    /// Whether readers of the log may make more rows: they leave half of the room to
+    /// what comes from outside.
+    #[must_use]
+    pub fn has_room_for_rows(&self) -> bool {
+        let under_way = self.under_way.as_ref().map_or(0, |batch| batch.records);
+        self.records + under_way < PENDING_RECORDS_MAX / 2
+    }
+
     /// Appends a reading.
     pub fn reading(&mut self, at: TopicPartition, series: &Series, r: &ReadingRecord, now: Mono) {
         let source = Source {

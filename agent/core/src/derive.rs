@@ -1,12 +1,13 @@
-//! One partition's reader of the log: feeds the engine, appends its result rows to
-//! the derived topics, keeps the time index and the newest readings.
+//! One partition's engine: fed with the readings of its devices, it appends its
+//! result rows to the derived topics, and keeps the time index and the newest
+//! readings.
 //!
-//! Holds always: it reads below the durable head only, in order, each record once;
-//! what the engine emits is a function of that order alone. After a restart it
-//! reads from offset 0 and leaves out as many rows per derived topic as stand there
-//! already: they are the same rows. Knows no clock.
-
-use std::collections::BTreeMap;
+//! Holds always: what the engine emits is a function of the order of the log alone.
+//! After a restart it is fed from the first reading that is kept; rows of readings
+//! before [`Since::place`] are left out, as they are all in their topic, and of the
+//! rows after it as many as stand there already: they are the same rows. Where the
+//! log lost something between, none is left out: a row twice is better than none.
+//! Knows no clock and no store.
 
 use forebay_wire::ids::DeviceUid;
 
@@ -16,31 +17,52 @@ use crate::engine::row::{OutRow, StreamId};
 use crate::engine::{Engine, SeriesId};
 use crate::limits::ROW_BYTES_MAX;
 use crate::live::{LiveIndex, LiveTable, figure};
-use crate::log::block::{Block, Body, ReadingRecord, Record, Row, Series};
-use crate::log::decode::{decode, decode_head};
+use crate::log::block::{ReadingRecord, Row, Series};
 use crate::log::index::TimeIndex;
-use crate::log::key::{StoredBlock, TopicPartition};
-use crate::log::topic::{LATE, QUARANTINE, READINGS};
+use crate::log::key::TopicPartition;
+use crate::log::topic::{LATE, QUARANTINE};
 use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
 
 /// What a series of a block is to the engine and to the newest readings; no id
 /// when the engine takes no more series.
-type Known = (Option<SeriesId>, LiveIndex);
+pub type Known = (Option<SeriesId>, LiveIndex);
+
+/// A place in the order in which readings are read: layout by layout, under one
+/// layout first what was written before it, span by span, then its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    pub layout: u16,
+    pub step: u16,
+    pub offset: Offset,
+}
+
+/// How far a derived topic of one partition has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Since {
+    /// All rows of readings before this place are in the topic.
+    pub place: Place,
+    /// Offset of the first row of what follows.
+    pub next: Offset,
+}
 
 /// Where the rows of one stream go.
 #[derive(Debug, Clone, Copy)]
 struct Output {
     /// `None`: the log has no room for one more definition; its rows are left out.
     topic: Option<TopicId>,
-    /// Rows that stand in the topic already and are still to be emitted again.
+    since: Place,
+    /// Rows of readings after `since` that stand in the topic and are still to be
+    /// emitted again.
     known: u64,
+    /// It has rows that the kept place does not cover.
+    moved: bool,
 }
 
 /// What one partition's reader met that an operator should hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeriveCounters {
-    /// Blocks that could not be read; their offsets are skipped.
-    pub blocks_bad: u64,
+    /// Records of the log that were passed over: trimmed, lost, or unreadable.
+    pub records_missing: u64,
     /// Rows of a window that got no topic.
     pub rows_homeless: u64,
     /// Rows longer than a block takes.
@@ -52,60 +74,51 @@ pub struct DeriveCounters {
     pub rows: u64,
 }
 
-/// The reader of one readings partition.
+/// The engine of one partition.
 #[derive(Debug)]
 pub struct Derive {
-    at: TopicPartition,
+    partition: PartitionId,
     engine: Engine,
     /// Windows in config order, then `late`, then `quarantine`.
     outputs: Vec<Output>,
-    cursor: Offset,
-    fetching: bool,
     pub(crate) index: TimeIndex,
     pub(crate) live: LiveTable,
     scratch: Vec<OutRow>,
-    counters: DeriveCounters,
+    pub(crate) counters: DeriveCounters,
 }
 
 impl Derive {
-    /// A reader of `partition` that writes window n to `topics[n]`, if it has one.
+    /// The engine of `partition` that writes window n to `topics[n]`, if it has one.
+    /// `since` says how far a topic has come, and its durable head.
     #[must_use]
     pub fn new(
         partition: PartitionId,
         config: &EngineConfig,
         topics: &[Option<TopicId>],
-        heads: &BTreeMap<TopicPartition, Offset>,
+        since: impl Fn(TopicId) -> (Since, Offset),
     ) -> Self {
-        let head = |topic| {
-            let at = TopicPartition { topic, partition };
-            heads.get(&at).copied().unwrap_or(Offset(0))
-        };
-        let outputs = topics
-            .iter()
-            .chain(&[Some(LATE), Some(QUARANTINE)])
-            .map(|topic| Output {
-                topic: *topic,
-                known: topic.map_or(0, |topic| head(topic).0),
+        let outputs = topics.iter().chain(&[Some(LATE), Some(QUARANTINE)]);
+        let outputs = outputs.map(|topic| {
+            let (place, known) = topic.map_or((Place::default(), 0), |topic| {
+                let (since, head) = since(topic);
+                (since.place, head.0.saturating_sub(since.next.0))
             });
+            Output {
+                topic: *topic,
+                since: place,
+                known,
+                moved: false,
+            }
+        });
         Self {
-            at: TopicPartition {
-                topic: READINGS,
-                partition,
-            },
+            partition,
             engine: Engine::new(config),
             outputs: outputs.collect(),
-            cursor: Offset(0),
-            fetching: false,
             index: TimeIndex::default(),
             live: LiveTable::default(),
             scratch: Vec::new(),
             counters: DeriveCounters::default(),
         }
-    }
-
-    #[must_use]
-    pub fn cursor(&self) -> Offset {
-        self.cursor
     }
 
     #[must_use]
@@ -120,94 +133,59 @@ impl Derive {
         watermark.unwrap_or(EventTime(i64::MIN))
     }
 
-    /// The next read of the log, when there is something below `head` and none is
-    /// under way.
-    pub fn next_fetch(&mut self, head: Offset) -> Option<(TopicPartition, Offset)> {
-        if self.fetching || self.cursor >= head {
-            return None;
-        }
-        self.fetching = true;
-        Some((self.at, self.cursor))
-    }
-
-    /// Takes what a read brought; blocks at or above `head` are left for later.
-    pub fn on_fetched(
-        &mut self,
-        blocks: &[StoredBlock],
-        (head, now): (Offset, Mono),
-        commit: &mut GroupCommit,
-    ) {
-        self.fetching = false;
-        let before = self.cursor;
-        for stored in blocks.iter().filter(|stored| stored.key.base < head) {
-            self.on_block(stored, now, commit);
-        }
-        if self.cursor == before {
-            // Nothing readable up to the head: it must not be asked for again.
-            self.counters.blocks_bad += 1;
-            self.cursor = head;
-        }
-    }
-
-    fn on_block(&mut self, stored: &StoredBlock, now: Mono, commit: &mut GroupCommit) {
-        if stored.key.base < self.cursor {
-            return;
-        }
-        let read = decode_head(stored.key, &stored.bytes)
-            .and_then(|head| Ok((head, decode(stored.key, &stored.bytes)?)));
-        let Ok((head, block)) = read else {
-            self.counters.blocks_bad += 1;
-            return;
-        };
-        self.index.push(&head);
-        self.feed(&block, now, commit);
-        self.cursor = block.end();
-    }
-
-    fn feed(&mut self, block: &Block, now: Mono, commit: &mut GroupCommit) {
-        let Body::Readings { series, records } = &block.body else {
-            return;
-        };
-        let known: Vec<Known> = series.iter().map(|series| self.intern(series)).collect();
-        for record in records {
-            match record {
-                Record::Reading(reading) => {
-                    let index = usize::from(reading.series);
-                    self.on_reading(known[index], &series[index], reading);
-                }
-                // A gap is an account of what is not there: no window has it.
-                Record::Gap(_) => {}
-            }
-        }
-        self.write_rows(now, commit);
-    }
-
-    fn intern(&mut self, series: &Series) -> Known {
+    /// What a series is to the engine; the same at every call.
+    pub fn intern(&mut self, series: &Series) -> Known {
         let device = series.uid.to_string();
         let id = self.engine.series(&device, &series.name).ok();
         (id, self.live.intern(series))
     }
 
-    fn on_reading(&mut self, (id, live): Known, series: &Series, reading: &ReadingRecord) {
+    /// Takes the reading that stands at `place`.
+    pub fn on_reading(
+        &mut self,
+        (id, live): Known,
+        (series, reading): (&Series, &ReadingRecord),
+        (place, now): (Place, Mono),
+        commit: &mut GroupCommit,
+    ) {
         let value = figure(series, reading);
         self.live.update(live, value, reading);
-        match id {
-            Some(id) => self
-                .engine
-                .on_reading(id, reading.time, value, &mut self.scratch),
-            None => self.counters.readings_beyond += 1,
+        let Some(id) = id else {
+            self.counters.readings_beyond += 1;
+            return;
+        };
+        self.engine
+            .on_reading(id, reading.time, value, &mut self.scratch);
+        if !self.scratch.is_empty() {
+            self.write_rows(place, now, commit);
         }
     }
 
-    fn write_rows(&mut self, now: Mono, commit: &mut GroupCommit) {
+    /// Readings before `end` are missing that a run before may have had: what it
+    /// wrote of them cannot be told from what follows.
+    pub fn on_hole(&mut self, end: Place) {
+        for output in self.outputs.iter_mut().filter(|output| output.since < end) {
+            output.known = 0;
+        }
+    }
+
+    /// The rows of `topic` after its kept place are not all there: none of what
+    /// follows counts as known.
+    pub fn on_rows_lost(&mut self, topic: TopicId) {
+        let lost = |output: &&mut Output| output.topic == Some(topic);
+        let outputs = self.outputs.iter_mut().filter(lost);
+        outputs.for_each(|output| output.known = 0);
+    }
+
+    fn write_rows(&mut self, place: Place, now: Mono, commit: &mut GroupCommit) {
         for row in self.scratch.drain(..) {
             let windows = self.outputs.len() - 2;
-            let place = match row.stream() {
-                StreamId::Window(place) => usize::from(place),
+            let index = match row.stream() {
+                StreamId::Window(index) => usize::from(index),
                 StreamId::Late => windows,
                 StreamId::Quarantine => windows + 1,
             };
-            let output = &mut self.outputs[place];
+            let output = &mut self.outputs[index];
             let Some(topic) = output.topic else {
                 self.counters.rows_homeless += 1;
                 continue;
@@ -219,24 +197,56 @@ impl Derive {
                 self.counters.rows_oversize += 1;
                 continue;
             }
+            if place < output.since {
+                continue;
+            }
             if output.known > 0 {
                 output.known -= 1;
                 continue;
             }
             let at = TopicPartition {
                 topic,
-                partition: self.at.partition,
+                partition: self.partition,
             };
+            output.moved = true;
             let time = row.time();
             if commit.row(at, &Row { time, line }, now) {
                 self.counters.rows += 1;
             }
         }
     }
+
+    /// How far each topic has come when all readings before `place` were fed, for those
+    /// where it is worth keeping: all rows up to there are given to `commit`. `all`
+    /// also gives those without a new row.
+    pub fn take_since(
+        &mut self,
+        place: Place,
+        all: bool,
+        commit: &GroupCommit,
+    ) -> Vec<(TopicPartition, Since)> {
+        let partition = self.partition;
+        let mut out = Vec::new();
+        for output in &mut self.outputs {
+            let worth = output.moved || (all && place > output.since);
+            let Some(topic) = output.topic.filter(|_| worth && place >= output.since) else {
+                continue;
+            };
+            let at = TopicPartition { topic, partition };
+            let next = Offset(commit.next(at).0.saturating_sub(output.known));
+            output.moved = false;
+            if output.known == 0 {
+                output.since = place;
+            }
+            out.push((at, Since { place, next }));
+        }
+        out
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use forebay_wire::ids::{BootId, ChannelNo, Ordinal, Tick};
@@ -266,71 +276,157 @@ mod tests {
         }
     }
 
-    fn block() -> Block {
-        let series = Series {
-            uid: DeviceUid([1; 8]),
-            boot: BootId(1),
-            channel: ChannelNo(0),
-            kind: ValueKind::Scaled { scale: 0 },
-            name: Arc::from("a"),
-            unit: Arc::from(""),
-        };
-        let reading = |n: u64| {
-            Record::Reading(ReadingRecord {
-                series: 0,
-                ordinal: Ordinal(n),
-                tick: Tick(n),
-                time: EventTime(n as i64),
-                uncertainty_us: 0,
-                value: 1,
-                quality: Quality::Ok,
-            })
-        };
-        Block {
-            at: place(READINGS),
-            base: Offset(0),
-            epoch: Epoch(1),
-            body: Body::Readings {
-                series: vec![series],
-                records: (0..3).map(reading).collect(),
-            },
-        }
-    }
-
-    fn place(topic: TopicId) -> TopicPartition {
+    fn at(topic: TopicId) -> TopicPartition {
         TopicPartition {
             topic,
             partition: PartitionId(0),
         }
     }
 
-    /// Feeds three readings; gives how far `topic` and `late` have come.
-    fn fed(name: &str, topics: &[Option<TopicId>], known: u64) -> (u64, u64, DeriveCounters) {
-        let config = EngineConfig {
-            time: TimeRules::default(),
-            windows: vec![window(name), window("second")],
-        };
-        let heads = BTreeMap::from([(place(FIRST), Offset(known))]);
-        let mut commit = GroupCommit::new(Epoch(1), Span(0), heads.clone());
-        let mut derive = Derive::new(PartitionId(0), &config, topics, &heads);
-        derive.feed(&block(), Mono(0), &mut commit);
-        let next = |topic| commit.next(place(topic)).0;
-        (next(FIRST), next(LATE), derive.counters())
+    fn place(offset: u64) -> Place {
+        Place {
+            offset: Offset(offset),
+            ..Place::default()
+        }
+    }
+
+    struct Fed {
+        derive: Derive,
+        commit: GroupCommit,
+    }
+
+    impl Fed {
+        /// Windows `name` and `second`; the topic FIRST holds `head` rows, of which those
+        /// from `next` on are of readings from `since` on.
+        fn new(name: &str, topics: &[Option<TopicId>], since: u64, next: u64, head: u64) -> Self {
+            let config = EngineConfig {
+                time: TimeRules::default(),
+                windows: vec![window(name), window("second")],
+            };
+            let heads = BTreeMap::from([(at(FIRST), Offset(head))]);
+            let commit = GroupCommit::new(Epoch(1), Span(0), heads);
+            let derive = Derive::new(PartitionId(0), &config, topics, |topic| {
+                let since = Since {
+                    place: place(since),
+                    next: Offset(if topic == FIRST { next } else { 0 }),
+                };
+                (since, commit.head(at(topic)))
+            });
+            Self { derive, commit }
+        }
+
+        /// Feeds the readings at these offsets; gives how far FIRST has come.
+        fn feed(&mut self, offsets: std::ops::Range<u64>) -> u64 {
+            let series = Series {
+                uid: DeviceUid([1; 8]),
+                boot: BootId(1),
+                channel: ChannelNo(0),
+                kind: ValueKind::Scaled { scale: 0 },
+                name: Arc::from("a"),
+                unit: Arc::from(""),
+            };
+            for n in offsets {
+                let reading = ReadingRecord {
+                    series: 0,
+                    ordinal: Ordinal(n),
+                    tick: Tick(n),
+                    time: EventTime(n as i64),
+                    uncertainty_us: 0,
+                    value: 1,
+                    quality: Quality::Ok,
+                };
+                let known = self.derive.intern(&series);
+                let of = (&series, &reading);
+                let when = (place(n), Mono(0));
+                self.derive.on_reading(known, of, when, &mut self.commit);
+            }
+            self.commit.next(at(FIRST)).0
+        }
     }
 
     #[test]
     fn a_window_without_a_topic_takes_nobody_elses() {
-        let (second, late, counters) = fed("first", &[None, Some(FIRST)], 0);
-        assert_eq!((second, late), (3, 0), "each keeps its own");
+        let mut fed = Fed::new("first", &[None, Some(FIRST)], 0, 0, 0);
+        assert_eq!(fed.feed(0..3), 3);
+        assert_eq!(fed.commit.next(at(LATE)).0, 0, "each keeps its own");
+        let counters = fed.derive.counters();
         assert_eq!((counters.rows, counters.rows_homeless), (3, 3));
     }
 
     #[test]
     fn a_row_that_was_never_stored_is_not_among_the_known_ones() {
         let long = "x".repeat(ROW_BYTES_MAX);
-        let (first, _, counters) = fed(&long, &[Some(FIRST), None], 2);
-        assert_eq!((first, counters.rows_oversize), (2, 3));
-        let (first, ..) = fed("first", &[Some(FIRST), None], 2);
-        assert_eq!(first, 3, "two stand there, the third is new");
+        let mut fed = Fed::new(&long, &[Some(FIRST), None], 0, 0, 2);
+        assert_eq!(
+            (fed.feed(0..3), fed.derive.counters().rows_oversize),
+            (2, 3)
+        );
+        let mut fed = Fed::new("first", &[Some(FIRST), None], 0, 0, 2);
+        assert_eq!(fed.feed(0..3), 3, "two stand there, the third is new");
+    }
+
+    #[test]
+    fn rows_before_the_kept_place_are_left_out_and_so_many_after_it() {
+        for (name, since, next, head, want) in [
+            ("nothing kept", 0, 0, 0, 6),
+            ("nothing kept, some there", 0, 0, 4, 6),
+            ("all at the kept place", 4, 4, 4, 6),
+            ("one more than the kept place says", 4, 4, 5, 6),
+            (
+                "more rows than readings, as of a longer log",
+                4,
+                104,
+                104,
+                106,
+            ),
+            (
+                "the same, one written after the kept place",
+                4,
+                103,
+                104,
+                105,
+            ),
+            ("past the end", 9, 6, 6, 6),
+        ] {
+            let mut fed = Fed::new("first", &[Some(FIRST), None], since, next, head);
+            assert_eq!(fed.feed(0..6), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn after_a_loss_none_is_left_out() {
+        let fed = || Fed::new("first", &[Some(FIRST), None], 4, 4, 6);
+        let mut holes = fed();
+        holes.derive.on_hole(place(4));
+        assert_eq!(holes.feed(4..8), 8, "a hole before the kept place");
+        let mut holes = fed();
+        holes.derive.on_hole(place(5));
+        assert_eq!(holes.feed(5..8), 9, "one after it");
+        let mut rows = fed();
+        rows.derive.on_rows_lost(FIRST);
+        assert_eq!(rows.feed(0..8), 10, "rows of the topic itself");
+        let mut others = fed();
+        others.derive.on_rows_lost(LATE);
+        assert_eq!(others.feed(0..8), 8, "rows of another one");
+    }
+
+    #[test]
+    fn the_place_is_kept_with_new_rows_or_when_all_are_asked() {
+        let mut fed = Fed::new("first", &[Some(FIRST), None], 4, 4, 5);
+        let kept = |fed: &mut Fed, offset, all| {
+            let since = fed.derive.take_since(place(offset), all, &fed.commit);
+            let first = since.into_iter().find(|(to, _)| *to == at(FIRST));
+            first.map(|(_, since)| (since.place.offset.0, since.next.0))
+        };
+        fed.feed(0..3);
+        assert_eq!(kept(&mut fed, 3, true), None, "never before what is kept");
+        fed.feed(3..4);
+        assert_eq!(kept(&mut fed, 4, false), None, "no new row");
+        fed.feed(4..5);
+        assert_eq!(kept(&mut fed, 5, false), None, "a known one is not new");
+        assert_eq!(kept(&mut fed, 5, true), Some((5, 5)));
+        assert_eq!(kept(&mut fed, 5, true), None, "it has not moved");
+        fed.feed(5..7);
+        assert_eq!(kept(&mut fed, 7, false), Some((7, 7)));
     }
 }

@@ -45,11 +45,32 @@ impl Router {
         }
     }
 
+    /// A table as it was stored; `None` when it does not name a partition below
+    /// `partitions` for each slot.
+    #[must_use]
+    pub fn from_slots(slots: Vec<PartitionId>, partitions: u16) -> Option<Self> {
+        let few = (1..=PARTITIONS_MAX).contains(&usize::from(partitions));
+        let whole = slots.len() == SLOTS && slots.iter().all(|held| held.0 < partitions);
+        (few && whole).then_some(Self { slots, partitions })
+    }
+
+    /// The partition of each slot.
+    #[must_use]
+    pub fn slots(&self) -> &[PartitionId] {
+        &self.slots
+    }
+
     /// The partition of a device.
     #[must_use]
     pub fn partition(&self, uid: DeviceUid) -> PartitionId {
         let slot = fnv1a(&uid.0) % SLOTS as u64;
         self.slots[slot as usize]
+    }
+
+    /// Number of partitions.
+    #[must_use]
+    pub fn count(&self) -> u16 {
+        self.partitions
     }
 
     /// All partitions.

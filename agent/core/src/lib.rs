@@ -19,6 +19,7 @@ pub mod link;
 pub mod ingest;
 
 pub mod log;
+pub mod meta;
 pub mod store;
 
 pub mod retention;
@@ -26,6 +27,7 @@ pub mod retention;
 pub mod commit;
 
 pub mod accounts;
+pub mod layout;
 
 pub mod num;
 
@@ -33,7 +35,10 @@ pub mod engine;
 pub mod live;
 pub mod topics;
 
+pub mod losses;
+
 pub mod derive;
+pub mod readers;
 
 pub mod payload;
 

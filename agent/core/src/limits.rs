@@ -91,6 +91,12 @@ pub const BOOTS_PER_DEVICE_MAX: usize = 16;
 /// start has to read before it opens the ports.
 pub const SNAPSHOT_BYTES: u64 = 1024 * 1024;
 pub const SNAPSHOT_EVERY_US: u64 = 10_000_000;
+/// How far a derived topic has come is kept with its rows, and at least so often.
+pub const DERIVE_KEPT_EVERY_US: u64 = 10_000_000;
+/// Rows in the topic `control` for what one start found missing of one partition, and
+/// ranges of it that are remembered as told.
+pub const LOSS_ROWS_MAX: usize = 64;
+pub const LOSS_RANGES_MAX: usize = 256;
 /// Answered clock probes among which the best is chosen.
 pub const PROBES_KEPT: usize = 8;
 /// Clock probes that may be unanswered before the oldest is forgotten.

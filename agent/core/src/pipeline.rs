@@ -4,34 +4,37 @@
 //! Holds always: effects leave in the order in which they arose, and ports are
 //! heard only after the accounts have been rebuilt from the log.
 
+mod asked;
 mod space;
+mod start;
 mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::accounts::Accounts;
 use crate::commit::{CommitToken, Durable, GroupCommit};
-use crate::derive::Derive;
-use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, Opened, QueryId};
+use crate::effect::{Effect, FetchToken, GatewayConfig, Input, QueryId};
 use crate::forward::{Forward, ForwardAction};
-use crate::import::{ImportSink, Imports, restore_names};
+use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
 use crate::ledger::Ledger;
-use crate::limits::{FETCH_BYTES_MAX, QUERIES_MAX};
+use crate::limits::FETCH_BYTES_MAX;
 use crate::link::session::{LinkSink, Room, Session};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
-use crate::query::{Answer, Job, Query};
+use crate::meta::Entry;
+use crate::query::Job;
+use crate::readers::{DeriveRead, Readers};
 use crate::record::{GapRecord, ReadingRecord, Series};
 use crate::retention::Retention;
-use crate::topics::{TOPIC_META_PREFIX, TopicTable};
+use crate::topics::TopicTable;
 use crate::units::{Mono, Now, Offset, PartitionId, PortId};
 
 /// Who asked for a read of the log.
 #[derive(Debug, Clone, Copy)]
 enum Reader {
     Accounts(PartitionId),
-    Derive(PartitionId),
+    Derive(DeriveRead),
     Forward(TopicPartition),
     Query(QueryId, Offset),
 }
@@ -57,12 +60,12 @@ pub struct Gateway {
     pub(crate) ports: BTreeMap<PortId, PortSession>,
     pub(crate) commit: GroupCommit,
     pub(crate) topics: TopicTable,
-    pub(crate) stages: Vec<Derive>,
+    pub(crate) readers: Readers,
     pub(crate) forward: Option<Forward>,
     pub(crate) retention: Retention,
     queries: BTreeMap<QueryId, Job>,
     imports: Imports,
-    readers: BTreeMap<FetchToken, Reader>,
+    fetches: BTreeMap<FetchToken, Reader>,
     marks: Option<Marks>,
     last_fetch: u64,
     draining: bool,
@@ -114,77 +117,6 @@ impl LinkSink for Ingest<'_> {
 }
 
 impl Gateway {
-    /// A gateway on a log that was just opened.
-    #[must_use]
-    pub fn new(mut config: GatewayConfig, opened: &Opened, now: Now) -> Self {
-        restore_names(&opened.meta, &mut config.names);
-        let mut effects = VecDeque::new();
-        let notes = opened.store.notes.iter().cloned();
-        let losses = opened.store.losses.iter().map(ToString::to_string);
-        effects.extend(notes.chain(losses).map(|text| Effect::Note(Note(text))));
-        let heads = opened.store.heads.clone();
-        let (accounts, ledger, note) = Accounts::load(&opened.meta, &heads, now.mono);
-        effects.extend(note.map(|text| Effect::Note(Note(text))));
-        let mut commit = GroupCommit::new(opened.store.info.epoch, config.linger, heads.clone());
-        let mut topics = TopicTable::restore(&with_prefix(&opened.meta, TOPIC_META_PREFIX));
-        let mut derived = Vec::new();
-        for window in &config.engine.windows {
-            match topics.assign(window, &config.engine.time) {
-                Ok((topic, entry)) => {
-                    derived.push(Some(topic));
-                    if let Some((key, value)) = entry {
-                        commit.meta(key, value, now.mono);
-                    }
-                }
-                Err(full) => {
-                    // In its place, so that the windows after it keep theirs.
-                    derived.push(None);
-                    effects.push_back(Effect::Note(Note(full.to_string())));
-                }
-            }
-        }
-        let stages = config
-            .router
-            .partitions()
-            .map(|partition| Derive::new(partition, &config.engine, &derived, &heads))
-            .collect();
-        let partitions: Vec<_> = config.router.partitions().collect();
-        let forward = config.forward.map(|settings| {
-            let (info, meta) = (&opened.store.info, &opened.meta);
-            Forward::new(
-                settings,
-                &config.gateway,
-                info,
-                meta,
-                (&topics, &partitions),
-                &heads,
-            )
-        });
-        let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
-        let mut gateway = Self {
-            opened: opened.store.info,
-            ledger,
-            accounts,
-            ports: BTreeMap::new(),
-            commit,
-            topics,
-            stages,
-            forward,
-            retention,
-            queries: BTreeMap::new(),
-            imports: Imports::default(),
-            readers: BTreeMap::new(),
-            marks: None,
-            last_fetch: 0,
-            draining: false,
-            stopped: false,
-            effects,
-            config,
-        };
-        gateway.advance(now);
-        gateway
-    }
-
     /// Takes one input; its effects wait in [`Gateway::poll_effect`].
     pub fn handle(&mut self, input: Input<'_>, now: Now) {
         if self.stopped {
@@ -264,10 +196,7 @@ impl Gateway {
     /// Whether everything taken from devices is durable and derived.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let mut stages = self.config.router.partitions().zip(&self.stages);
-        let caught_up = stages
-            .all(|(partition, stage)| stage.cursor() >= self.commit.head(readings_of(partition)));
-        caught_up && self.commit.is_idle()
+        self.readers.is_settled(&self.commit) && self.commit.is_idle()
     }
 
     /// Records that are durable, over all topics.
@@ -320,7 +249,7 @@ impl Gateway {
     }
 
     fn on_fetched(&mut self, token: FetchToken, blocks: Vec<StoredBlock>, now: Mono) {
-        let Some(reader) = self.readers.remove(&token) else {
+        let Some(reader) = self.fetches.remove(&token) else {
             return;
         };
         match reader {
@@ -328,10 +257,9 @@ impl Gateway {
                 self.accounts
                     .on_fetched(partition, &blocks, &mut self.ledger);
             }
-            Reader::Derive(partition) => {
-                let head = self.commit.head(readings_of(partition));
-                let stage = &mut self.stages[usize::from(partition.0)];
-                stage.on_fetched(&blocks, (head, now), &mut self.commit);
+            Reader::Derive(read) => {
+                self.readers
+                    .on_fetched(read, &blocks, now, &mut self.commit);
             }
             Reader::Forward(at) => self.on_forward(|forward| forward.on_fetched(at, blocks)),
             Reader::Query(id, from) => {
@@ -355,62 +283,10 @@ impl Gateway {
         self.on_forward(Forward::drain);
     }
 
-    fn on_query(&mut self, id: QueryId, query: &Query) {
-        let started = match query {
-            Query::Status => Err(Ok(status::snapshot(self))),
-            Query::Rolling { channel, .. }
-            | Query::Rollup { channel, .. }
-            | Query::Readings { channel, .. } => {
-                self.start_query(query, &channel.device).map_err(Err)
-            }
-        };
-        match started {
-            Ok(job) => {
-                self.queries.insert(id, job);
-                self.step_query(id);
-            }
-            Err(answer) => self.effects.push_back(Effect::Answer(id, answer)),
-        }
-    }
-
-    fn start_query(&self, query: &Query, device: &str) -> Result<Job, String> {
-        if self.queries.len() >= QUERIES_MAX {
-            return Err(format!(
-                "{QUERIES_MAX} queries are being answered: ask again in a moment"
-            ));
-        }
-        let names = &self.config.names;
-        let Some(uid) = names.find(device) else {
-            return Err(format!(
-                "no device is called \"{device}\": give a name from the config or 16 hex digits"
-            ));
-        };
-        let partition = self.config.router.partition(uid);
-        let stage = &self.stages[usize::from(partition.0)];
-        // What the index names has been read: no further than the stage has come.
-        Job::start(query, (uid, names), stage, (partition, stage.cursor()))
-    }
-
-    fn step_query(&mut self, id: QueryId) {
-        let Some(job) = self.queries.get(&id) else {
-            return;
-        };
-        let partition = job.partition;
-        match job.next_fetch(&self.stages[usize::from(partition.0)]) {
-            Some(from) => self.fetch(readings_of(partition), from, Reader::Query(id, from)),
-            None => {
-                if let Some(job) = self.queries.remove(&id) {
-                    let answer: Answer = Ok(job.finish());
-                    self.effects.push_back(Effect::Answer(id, answer));
-                }
-            }
-        }
-    }
-
     fn fetch(&mut self, at: TopicPartition, from: Offset, reader: Reader) {
         self.last_fetch += 1;
         let token = FetchToken(self.last_fetch);
-        self.readers.insert(token, reader);
+        self.fetches.insert(token, reader);
         self.effects.push_back(Effect::Fetch {
             token,
             at,
@@ -443,15 +319,7 @@ impl Gateway {
             let writes = lines.map(|line| Effect::PortWrite(*port, line));
             self.effects.extend(writes);
         }
-        // The ports come first: until then nobody else reads the log.
-        let recovered = self.is_recovered();
-        for partition in self.partitions().filter(|_| recovered) {
-            let head = self.commit.head(readings_of(partition));
-            let stage = &mut self.stages[usize::from(partition.0)];
-            if let Some((at, from)) = stage.next_fetch(head) {
-                self.fetch(at, from, Reader::Derive(partition));
-            }
-        }
+        self.advance_readers(now.mono);
         self.advance_forward(now.mono);
         self.advance_space(now.mono);
         self.advance_imports(now.mono);
@@ -468,19 +336,40 @@ impl Gateway {
         }
     }
 
+    fn advance_readers(&mut self, now: Mono) {
+        // The ports come first: until then nobody else reads the log.
+        while self.is_recovered() && self.commit.has_room_for_rows() {
+            let Some((read, at, from)) = self.readers.next_fetch(&self.commit) else {
+                break;
+            };
+            self.fetch(at, from, Reader::Derive(read));
+        }
+        while let Some(entries) = self.readers.next_layout(&self.commit) {
+            self.keep(entries, now);
+        }
+    }
+
+    fn keep(&mut self, entries: Vec<Entry>, now: Mono) {
+        for (key, value) in entries {
+            self.commit.meta(key, value, now);
+        }
+    }
+
     /// Gives the batch that is about to be cut what the next start needs: all that was
     /// counted so far is in it or in an earlier one.
     fn keep_state(&mut self, now: Mono) {
-        if !self.commit.is_due(now) {
+        let last = self.draining && self.readers.is_settled(&self.commit);
+        if !last && !self.commit.is_due(now) {
             return;
         }
         // Counted already: the accounts may say so only of what is in the batch.
         self.commit.release_all(now);
         let heads = self.config.router.partitions();
         let heads = heads.map(|partition| (partition, self.commit.next(readings_of(partition))));
-        for (key, value) in self.accounts.take_due(&mut self.ledger, heads, now) {
-            self.commit.meta(key, value, now);
-        }
+        let accounts = self.accounts.take_due(&mut self.ledger, heads, (last, now));
+        self.keep(accounts, now);
+        let rows = self.readers.take_entries(last, &self.commit, now);
+        self.keep(rows, now);
     }
 
     fn advance_imports(&mut self, now: Mono) {
@@ -536,9 +425,4 @@ fn readings_of(partition: PartitionId) -> TopicPartition {
         topic: READINGS,
         partition,
     }
-}
-
-fn with_prefix(entries: &[(Vec<u8>, Vec<u8>)], prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let under = |entry: &&(Vec<u8>, Vec<u8>)| entry.0.starts_with(prefix);
-    entries.iter().filter(under).cloned().collect()
 }

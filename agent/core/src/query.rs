@@ -11,12 +11,14 @@ use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
 
 use crate::derive::Derive;
+use crate::layout::Stretch;
 use crate::limits::QUERY_LINES_MAX;
 use crate::live::{ChannelKey, Live, figure};
 use crate::log::block::{Block, Body, ReadingRecord, Record, Series};
 use crate::log::decode::decode;
 use crate::log::key::StoredBlock;
 use crate::num::moments::Moments;
+use crate::readers::Readers;
 use crate::record::quality_name;
 use crate::units::{EventTime, Offset, PartitionId, Span};
 use crate::utc::time_value;
@@ -115,30 +117,31 @@ enum Fold {
 /// A question being answered.
 #[derive(Debug)]
 pub struct Job {
-    pub partition: PartitionId,
+    /// Where readings of the device stand that were not looked at yet, in order.
+    spans: VecDeque<Stretch>,
     channel: ChannelKey,
     device: String,
     live: Live,
     /// Event time below which nothing is expected any more.
     watermark: EventTime,
     range: (EventTime, EventTime),
-    cursor: Offset,
-    head: Offset,
+    /// Durable readings that were not indexed yet when it was asked.
+    behind: u64,
     fold: Fold,
 }
 
 impl Job {
-    /// Starts to answer `query` about `channel` of `stage`, up to the durable
-    /// `head`.
+    /// Starts to answer `query` about a device from what the readers have read.
     ///
     /// # Errors
     /// When the log holds nothing of that channel, with what it does hold.
     pub fn start(
         query: &Query,
         (uid, names): (DeviceUid, &Names),
-        stage: &Derive,
-        (partition, head): (PartitionId, Offset),
+        readers: &Readers,
+        behind: u64,
     ) -> Result<Self, String> {
+        let stage = readers.stage(uid);
         let (name, fold, range) = match query {
             Query::Status => unreachable!("status is answered without the log"),
             Query::Rolling { channel, size } => {
@@ -181,47 +184,60 @@ impl Job {
             return Err(unknown_channel(&channel, &device, stage));
         };
         Ok(Self {
-            partition,
+            spans: readers.spans(uid).into(),
             range: fold.range(range, live.time),
             device,
             live: live.clone(),
             watermark: stage.watermark(uid),
             channel,
-            cursor: Offset(0),
-            head,
+            behind,
             fold,
         })
     }
 
     /// The next read of the log; `None` when the answer is complete.
-    #[must_use]
-    pub fn next_fetch(&self, stage: &Derive) -> Option<Offset> {
-        let (first, _) = stage.index.next_run(self.cursor, self.range)?;
-        (first < self.head).then_some(first)
+    pub fn next_fetch(&mut self, readers: &Readers) -> Option<(PartitionId, Offset)> {
+        while let Some(span) = self.spans.front() {
+            let index = readers.index(span.partition);
+            let run = index.and_then(|index| index.next_run(span.first, self.range));
+            match run.filter(|(first, _)| *first < span.end) {
+                Some((first, _)) => return Some((span.partition, first)),
+                None => drop(self.spans.pop_front()),
+            }
+        }
+        None
     }
 
     /// Takes blocks that a read from `from` brought.
     pub fn on_blocks(&mut self, from: Offset, blocks: &[StoredBlock]) {
+        let Some(span) = self.spans.front().copied() else {
+            return;
+        };
         // Past `from` in any case, so that an unreadable place is not asked for twice.
-        self.cursor = Offset(from.0 + 1);
-        let head = self.head;
-        for stored in blocks.iter().filter(|stored| stored.key.base < head) {
+        let mut cursor = Offset(from.0 + 1);
+        for stored in blocks.iter().filter(|stored| stored.key.base < span.end) {
             if let Ok(block) = decode(stored.key, &stored.bytes) {
-                self.on_block(&block);
-                self.cursor = self.cursor.max(block.end());
+                // Blocks are merged now and then: one may begin before what is asked.
+                self.on_block(&block, from.max(span.first)..span.end);
+                cursor = cursor.max(block.end());
             }
+        }
+        if let Some(span) = self.spans.front_mut() {
+            span.first = cursor;
         }
     }
 
-    fn on_block(&mut self, block: &Block) {
+    fn on_block(&mut self, block: &Block, offsets: std::ops::Range<Offset>) {
         let Body::Readings { series, records } = &block.body else {
             return;
         };
         let ours = |s: &Series| s.uid == self.channel.uid && s.name == self.channel.channel;
         let ours: Vec<bool> = series.iter().map(ours).collect();
-        for record in records {
+        for (offset, record) in (block.base.0..).map(Offset).zip(records) {
             match record {
-                Record::Reading(reading) if ours[usize::from(reading.series)] => {
+                Record::Reading(reading)
+                    if ours[usize::from(reading.series)] && offsets.contains(&offset) =>
+                {
                     self.on_reading(&series[usize::from(reading.series)], reading);
                 }
                 Record::Reading(_) | Record::Gap(_) => {}
@@ -365,6 +381,9 @@ impl Job {
             "channel": &*self.channel.channel,
             "unit": &*self.live.unit,
         });
+        if self.behind > 0 {
+            answer["readings_not_read_yet"] = json!(self.behind);
+        }
         match self.fold {
             Fold::Rolling { size, figures } => {
                 answer["time"] = time_value(self.live.time);

@@ -4,13 +4,14 @@
 //!
 //! Bound: [`TOPICS_MAX`] definitions in the life of one log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::config::{Bounds, Emit, IdleAfter, KeySpec, TimeRules, WindowKind, WindowSpec};
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
+use crate::log::key::TopicPartition;
 use crate::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
-use crate::units::TopicId;
+use crate::units::{Offset, TopicId};
 
 /// Meta keys of topics: this and the definition's name and hash.
 pub const TOPIC_META_PREFIX: &[u8] = b"topic/";
@@ -22,6 +23,10 @@ pub struct TopicTable {
     known: BTreeMap<Vec<u8>, (TopicId, u16)>,
     /// By topic: the stream's name on the wire.
     names: BTreeMap<TopicId, String>,
+    /// Derived topics that have data and no entry: each may have had any name.
+    nameless: usize,
+    /// No topic from here on has data or an entry.
+    next: u16,
 }
 
 /// The log has had more definitions than topics are kept for.
@@ -39,11 +44,18 @@ impl std::fmt::Display for TooManyTopics {
 }
 
 impl TopicTable {
-    /// The table that the meta entries under [`TOPIC_META_PREFIX`] describe; what
-    /// does not read is left out.
+    /// The table that the meta entries under [`TOPIC_META_PREFIX`] describe, for a log
+    /// that has data in the topics of `heads`. What does not read is left out; its
+    /// topic is never given to another stream.
     #[must_use]
-    pub fn restore(entries: &[(Vec<u8>, Vec<u8>)]) -> Self {
-        let mut table = Self::default();
+    pub fn restore(
+        entries: &[(Vec<u8>, Vec<u8>)],
+        heads: &BTreeMap<TopicPartition, Offset>,
+    ) -> Self {
+        let mut table = Self {
+            next: DERIVED_FIRST.0,
+            ..Self::default()
+        };
         table.names.insert(READINGS, String::from("readings"));
         table.names.insert(LATE, String::from("late"));
         table.names.insert(QUARANTINE, String::from("quarantine"));
@@ -54,7 +66,19 @@ impl TopicTable {
                 table.insert(key.clone(), &name, TopicId(topic), nth);
             }
         }
+        let derived = heads.keys().map(|at| at.topic);
+        let derived: BTreeSet<TopicId> = derived.filter(|t| *t >= DERIVED_FIRST).collect();
+        let nameless = |topic: &&TopicId| !table.names.contains_key(topic);
+        table.nameless = derived.iter().filter(nameless).count();
+        let last = derived.last().map_or(0, |topic| topic.0);
+        table.next = table.next.max(last.saturating_add(1));
         table
+    }
+
+    /// Derived topics that have data and of which nothing else is known any more.
+    #[must_use]
+    pub fn nameless(&self) -> usize {
+        self.nameless
     }
 
     /// The topic of a window, and the meta entry to write when it is new.
@@ -74,12 +98,18 @@ impl TopicTable {
         if let Some((topic, _)) = self.known.get(&key) {
             return Ok((*topic, None));
         }
-        if self.known.len() >= TOPICS_MAX {
+        if usize::from(self.next - DERIVED_FIRST.0) >= TOPICS_MAX {
             return Err(TooManyTopics);
         }
-        let topic = TopicId(DERIVED_FIRST.0 + self.known.len() as u16);
-        let same_name = |key: &&Vec<u8>| name_of(key).as_ref() == Some(&window.name);
-        let nth = self.known.keys().filter(same_name).count() as u16;
+        let topic = TopicId(self.next);
+        let same_name = self
+            .known
+            .iter()
+            .filter(|(key, _)| name_of(key).as_ref() == Some(&window.name));
+        // Also past those that a topic without an entry may have had.
+        let after = same_name.clone().map(|(_, (_, nth))| nth.saturating_add(1));
+        let nth = same_name.count() + self.nameless;
+        let nth = after.fold(nth as u16, u16::max);
         self.insert(key.clone(), &window.name, topic, nth);
         let value = [topic.0.to_le_bytes(), nth.to_le_bytes()].concat();
         Ok((topic, Some((key, value))))
@@ -104,6 +134,7 @@ impl TopicTable {
         } else {
             format!("{name}.{nth}")
         };
+        self.next = self.next.max(topic.0.saturating_add(1));
         self.known.insert(key, (topic, nth));
         self.names.insert(topic, wire);
     }
@@ -190,13 +221,53 @@ mod tests {
         }
     }
 
+    fn restore(entries: &[(Vec<u8>, Vec<u8>)]) -> TopicTable {
+        TopicTable::restore(entries, &BTreeMap::new())
+    }
+
+    #[test]
+    fn a_lost_table_gives_no_topic_that_has_data_and_no_name_that_was_taken() {
+        let rules = TimeRules::default();
+        let mut whole = restore(&[]);
+        let mut entries = Vec::new();
+        for (name, size) in [("a", 1), ("b", 1), ("a", 2)] {
+            let (_, entry) = whole.assign(&window(name, size), &rules).expect("room");
+            entries.extend(entry);
+        }
+        let heads = (0..19).map(|topic| {
+            let at = TopicPartition {
+                topic: TopicId(topic),
+                partition: crate::units::PartitionId(1),
+            };
+            (at, Offset(5))
+        });
+        let heads: BTreeMap<_, _> = heads.collect();
+        for (name, kept, want) in [
+            ("all", &entries[..], ["a", "b", "a.1", "a.2"]),
+            ("the first", &entries[..1], ["a", "b.2", "a.3", "a.4"]),
+            ("the last", &entries[2..], ["a.3", "b.2", "a.1", "a.4"]),
+            ("none", &[], ["a.3", "b.3", "a.4", "a.5"]),
+        ] {
+            let mut table = TopicTable::restore(kept, &heads);
+            assert_eq!(table.nameless(), 3 - kept.len(), "{name}");
+            let windows = [("a", 1), ("b", 1), ("a", 2), ("a", 3)];
+            for ((window_name, size), want) in windows.into_iter().zip(want) {
+                let window = window(window_name, size);
+                let (topic, entry) = table.assign(&window, &rules).expect("room");
+                assert_eq!(entry.is_some(), topic.0 >= 19, "{name}: {want}");
+                let wire = table.streams().find(|(at, _)| *at == topic);
+                assert_eq!(wire.map(|(_, wire)| wire), Some(want), "{name}");
+            }
+        }
+    }
+
     #[test]
     fn a_changed_definition_gets_its_own_topic_and_name() {
         let rules = TimeRules::default();
-        let mut table = TopicTable::restore(&[]);
+        let mut table = restore(&[]);
         let (first, entry) = table.assign(&window("a", 1), &rules).expect("room");
         let entry = entry.expect("new");
-        let mut again = TopicTable::restore(&[entry]);
+        let mut again = restore(&[entry]);
         assert_eq!(again.assign(&window("a", 1), &rules), Ok((first, None)));
         let (second, _) = again.assign(&window("a", 2), &rules).expect("room");
         assert_ne!(first, second);
@@ -224,7 +295,7 @@ mod tests {
 
     #[test]
     fn definitions_are_bounded() {
-        let mut table = TopicTable::restore(&[]);
+        let mut table = restore(&[]);
         for n in 0..=TOPICS_MAX {
             let assigned = table.assign(&window("a", n as i64), &TimeRules::default());
             assert_eq!(assigned.is_ok(), n < TOPICS_MAX, "{n}");

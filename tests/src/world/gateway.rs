@@ -60,7 +60,7 @@ impl WorldGateway {
         let mut log_id = [0; 16];
         log_id[..8].copy_from_slice(&dice.below(u64::MAX).to_le_bytes());
         let store = MemoryStore::create(LogId(log_id), dice.below(u64::MAX));
-        let core = Gateway::new(config.clone(), &opened(&store), now_of(now));
+        let core = Gateway::new(config.clone(), &opened(&store), now_of(now)).expect("it grows");
         Self {
             config,
             core,
@@ -216,7 +216,8 @@ impl WorldGateway {
         let keep = dice.below(self.store.unsynced() as u64 + 1) as usize;
         self.store.crash(keep, dice.below(u64::MAX));
         self.jobs.clear();
-        self.core = Gateway::new(self.config.clone(), &opened(&self.store), now_of(now));
+        self.core =
+            Gateway::new(self.config.clone(), &opened(&self.store), now_of(now)).expect("it grows");
         broker.drop_gateway(now, dice);
     }
 }

@@ -74,7 +74,7 @@ impl Forwarder {
             window: WINDOW,
             ack_timeout,
         };
-        let topics = TopicTable::restore(&[]);
+        let topics = TopicTable::restore(&[], &BTreeMap::new());
         let forward = Forward::new(
             config,
             &name(),

@@ -83,9 +83,9 @@ impl Writer {
             return;
         }
         let heads = [0, 1].map(|p| (PartitionId(p), self.commit.next(at(p))));
-        let entries = self
-            .accounts
-            .take_due(&mut self.ledger, heads.into_iter(), self.now);
+        let entries =
+            self.accounts
+                .take_due(&mut self.ledger, heads.into_iter(), (false, self.now));
         for (key, value) in entries {
             self.commit.meta(key, value, self.now);
         }
@@ -314,7 +314,7 @@ fn a_snapshot_is_due_by_time_or_by_bytes_and_only_when_something_changed() {
         let heads = std::iter::empty();
         let entries = writer
             .accounts
-            .take_due(&mut writer.ledger, heads, Mono(wait));
+            .take_due(&mut writer.ledger, heads, (false, Mono(wait)));
         assert_eq!(!entries.is_empty(), due, "{name}");
     }
 }
@@ -339,7 +339,7 @@ fn an_account_of_a_device_that_the_log_forgot_is_emptied() {
     }
     let heads = store.opened().heads;
     let heads = heads.into_iter().map(|(at, head)| (at.partition, head));
-    let kept = accounts.take_due(&mut ledger, heads, Mono(SNAPSHOT_EVERY_US));
+    let kept = accounts.take_due(&mut ledger, heads, (false, Mono(SNAPSHOT_EVERY_US)));
     let kept: BTreeMap<_, _> = meta.into_iter().chain(kept).collect();
     assert_eq!(kept[&gone], b"");
     let (_, note, read) = start(&store, &kept.into_iter().collect::<Vec<_>>());

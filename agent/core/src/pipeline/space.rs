@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Gateway;
-use crate::derive::Derive;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::forward::Forward;
 use crate::log::key::TopicPartition;
 use crate::log::topic::{CONTROL, LATE, QUARANTINE, READINGS};
+use crate::readers::Readers;
 use crate::retention::{Progress, Retention};
 use crate::store::{StoreEvent, WriteBatch};
 use crate::topics::TopicTable;
@@ -36,18 +36,17 @@ pub(super) fn open(
 }
 
 /// How far those are who read a partition.
-fn progress(forward: Option<&Forward>, stages: &[Derive], at: TopicPartition) -> Progress {
+fn progress(forward: Option<&Forward>, readers: &Readers, at: TopicPartition) -> Progress {
     let Some((sent, arrived)) = forward.and_then(|forward| forward.progress(at)) else {
         return Progress {
             sent: None,
             done: Offset(0),
         };
     };
-    let stage = stages.get(usize::from(at.partition.0));
-    let read = stage.filter(|_| at.topic == READINGS);
+    let read = (at.topic == READINGS).then(|| readers.cursor(at.partition));
     Progress {
         sent: Some(sent),
-        done: read.map_or(arrived, |stage| arrived.min(stage.cursor())),
+        done: read.map_or(arrived, |read| arrived.min(read)),
     }
 }
 
@@ -84,8 +83,10 @@ impl Gateway {
         for (at, rows) in self.commit.take_refused() {
             self.retention.refuse_rows(at, rows);
         }
-        let (forward, stages) = (self.forward.as_ref(), &self.stages);
-        let removed = self.retention.poll(|at| progress(forward, stages, at), now);
+        let (forward, readers) = (self.forward.as_ref(), &self.readers);
+        let removed = self
+            .retention
+            .poll(|at| progress(forward, readers, at), now);
         if !removed.is_empty() {
             self.effects.push_back(Effect::Remove(removed));
         }

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Gateway;
+use crate::derive::DeriveCounters;
 use crate::ledger::Counts;
 use crate::live::{ChannelKey, Live};
 use crate::log::topic::READINGS;
@@ -25,11 +26,13 @@ pub(super) fn snapshot(gateway: &Gateway) -> Value {
         "duplicates": total.duplicates,
         "gaps": gaps(&total),
         "lost": total.lost,
-        "rows": gateway.stages.iter().map(|s| s.counters().rows).sum::<u64>(),
-        "blocks_bad": gateway.stages.iter().map(|s| s.counters().blocks_bad).sum::<u64>(),
-        "rows_oversize": gateway.stages.iter().map(|s| s.counters().rows_oversize).sum::<u64>(),
-        "rows_homeless": gateway.stages.iter().map(|s| s.counters().rows_homeless).sum::<u64>(),
-        "readings_beyond": gateway.stages.iter().map(|s| s.counters().readings_beyond).sum::<u64>(),
+        "rows": counted(gateway, |c| c.rows),
+        "readings_missing": counted(gateway, |c| c.records_missing),
+        "rows_oversize": counted(gateway, |c| c.rows_oversize),
+        "rows_homeless": counted(gateway, |c| c.rows_homeless),
+        "readings_beyond": counted(gateway, |c| c.readings_beyond),
+        "readings_behind": gateway.readers.behind(&gateway.commit),
+        "layout": gateway.readers.active(),
         "devices": devices(gateway),
         "ports": ports(gateway),
         "partitions": partitions(gateway),
@@ -37,6 +40,11 @@ pub(super) fn snapshot(gateway: &Gateway) -> Value {
         "space": space(gateway),
         "forward": gateway.forward.as_ref().map(|forward| forward.status()),
     })
+}
+
+fn counted(gateway: &Gateway, of: fn(&DeriveCounters) -> u64) -> u64 {
+    let stages = gateway.readers.stages().iter();
+    stages.map(|stage| of(&stage.counters())).sum()
 }
 
 /// Readings that are durable: what was received less what waits for the disk.
@@ -57,7 +65,7 @@ fn devices(gateway: &Gateway) -> Value {
     let names = &gateway.config.names;
     let devices = gateway.ledger.devices().map(|(uid, counts)| {
         let partition = gateway.config.router.partition(uid);
-        let stage = &gateway.stages[usize::from(partition.0)];
+        let stage = gateway.readers.stage(uid);
         let channels = stage.live.iter().filter(|(key, _)| key.uid == uid);
         json!({
             "device": names.name(uid),

@@ -70,7 +70,8 @@ impl Agent {
             core_config(config, name.clone()),
             &opened,
             runtime::now(&clock),
-        );
+        )
+        .map_err(|error| error.to_string())?;
 
         let (store_sender, store_events) = mpsc::unbounded_channel();
         let store = StorageThread::spawn(

@@ -110,7 +110,7 @@ fn open(
         ack_timeout: Span(i64::try_from(ACK_TIMEOUT_US).unwrap()),
     };
     let meta: Vec<_> = meta.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-    let topics = TopicTable::restore(&[]);
+    let topics = TopicTable::restore(&[], &BTreeMap::new());
     Forward::new(
         config,
         &gateway(),

@@ -1,0 +1,60 @@
+//! Questions on their way through the log. Bound: [`QUERIES_MAX`] at the same time.
+
+use super::{Gateway, Reader, readings_of, status};
+use crate::effect::{Effect, QueryId};
+use crate::limits::QUERIES_MAX;
+use crate::query::{Answer, Job, Query};
+
+impl Gateway {
+    pub(super) fn on_query(&mut self, id: QueryId, query: &Query) {
+        let started = match query {
+            Query::Status => Err(Ok(status::snapshot(self))),
+            Query::Rolling { channel, .. }
+            | Query::Rollup { channel, .. }
+            | Query::Readings { channel, .. } => {
+                self.start_query(query, &channel.device).map_err(Err)
+            }
+        };
+        match started {
+            Ok(job) => {
+                self.queries.insert(id, job);
+                self.step_query(id);
+            }
+            Err(answer) => self.effects.push_back(Effect::Answer(id, answer)),
+        }
+    }
+
+    fn start_query(&self, query: &Query, device: &str) -> Result<Job, String> {
+        if self.queries.len() >= QUERIES_MAX {
+            return Err(format!(
+                "{QUERIES_MAX} queries are being answered: ask again in a moment"
+            ));
+        }
+        let names = &self.config.names;
+        let Some(uid) = names.find(device) else {
+            return Err(format!(
+                "no device is called \"{device}\": give a name from the config or 16 hex digits"
+            ));
+        };
+        // What the index names has been read: no further than the readers have come.
+        let behind = self.readers.behind(&self.commit);
+        Job::start(query, (uid, names), &self.readers, behind)
+    }
+
+    pub(super) fn step_query(&mut self, id: QueryId) {
+        let Some(job) = self.queries.get_mut(&id) else {
+            return;
+        };
+        match job.next_fetch(&self.readers) {
+            Some((partition, from)) => {
+                self.fetch(readings_of(partition), from, Reader::Query(id, from));
+            }
+            None => {
+                if let Some(job) = self.queries.remove(&id) {
+                    let answer: Answer = Ok(job.finish());
+                    self.effects.push_back(Effect::Answer(id, answer));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! How a gateway starts from what the store said when it was opened: layouts, topics,
+//! accounts, what is lost, how far rows and messages have come. Reads nothing of the
+//! log; what a stage still has to read, it asks for later.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Gateway, space};
+use crate::accounts::Accounts;
+use crate::commit::GroupCommit;
+use crate::effect::{Effect, GatewayConfig, Note, Opened};
+use crate::engine::config::EngineConfig;
+use crate::forward::Forward;
+use crate::import::{Imports, restore_names};
+use crate::layout::{Layouts, Restored, Shrinks};
+use crate::log::key::TopicPartition;
+use crate::log::topic::CONTROL;
+use crate::losses;
+use crate::meta::Entry;
+use crate::readers::Readers;
+use crate::topics::{TOPIC_META_PREFIX, TopicTable};
+use crate::units::{Now, PartitionId, TopicId};
+
+impl Gateway {
+    /// A gateway on a log that was just opened.
+    ///
+    /// # Errors
+    /// When the config asks for fewer partitions than the log has.
+    pub fn new(mut config: GatewayConfig, opened: &Opened, now: Now) -> Result<Self, Shrinks> {
+        let (store, meta) = (&opened.store, &opened.meta);
+        restore_names(meta, &mut config.names);
+        let heads = &store.heads;
+        let restored = Layouts::restore(meta, config.router.count(), heads)?;
+        let Restored {
+            layouts,
+            anew,
+            entries,
+            note,
+        } = restored;
+        config.router = layouts.current().router.clone();
+        let (accounts, ledger, accounts_note) = Accounts::load(meta, heads, now.mono);
+        let mut start = Start {
+            commit: GroupCommit::new(store.info.epoch, config.linger, heads.clone()),
+            notes: store.notes.clone(),
+            now,
+        };
+        start.notes.extend(note.into_iter().chain(accounts_note));
+        start.keep(entries);
+        let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
+        let derived = start.assign(&mut topics, &config.engine);
+        start.tell_losses(opened, &topics);
+        let readers = Readers::new(
+            &config.engine,
+            derived,
+            (layouts, anew),
+            (meta, &store.losses),
+            (&start.commit, now.mono),
+        );
+        let partitions: Vec<_> = config.router.partitions().collect();
+        let forward = config.forward.map(|settings| {
+            let streams = (&topics, &partitions[..]);
+            Forward::new(settings, &config.gateway, &store.info, meta, streams, heads)
+        });
+        let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
+        let Start { commit, notes, .. } = start;
+        let mut gateway = Self {
+            opened: store.info,
+            ledger,
+            accounts,
+            ports: BTreeMap::new(),
+            commit,
+            topics,
+            readers,
+            forward,
+            retention,
+            queries: BTreeMap::new(),
+            imports: Imports::default(),
+            fetches: BTreeMap::new(),
+            marks: None,
+            last_fetch: 0,
+            draining: false,
+            stopped: false,
+            effects: notes
+                .into_iter()
+                .map(Note)
+                .map(Effect::Note)
+                .collect::<VecDeque<_>>(),
+            config,
+        };
+        gateway.advance(now);
+        Ok(gateway)
+    }
+}
+
+/// What a start has to write and to say.
+struct Start {
+    commit: GroupCommit,
+    notes: Vec<String>,
+    now: Now,
+}
+
+impl Start {
+    fn keep(&mut self, entries: Vec<Entry>) {
+        for (key, value) in entries {
+            self.commit.meta(key, value, self.now.mono);
+        }
+    }
+
+    /// The topic of each window.
+    fn assign(&mut self, topics: &mut TopicTable, engine: &EngineConfig) -> Vec<Option<TopicId>> {
+        if topics.nameless() > 0 {
+            self.notes.push(format!(
+                "the table of derived streams has no entry for {} of them that have rows: \
+                 windows without an entry are written anew, under names with a number",
+                topics.nameless()
+            ));
+        }
+        let mut derived = Vec::new();
+        for window in &engine.windows {
+            match topics.assign(window, &engine.time) {
+                Ok((topic, entry)) => {
+                    derived.push(Some(topic));
+                    self.keep(entry.into_iter().collect());
+                }
+                Err(full) => {
+                    // In its place, so that the windows after it keep theirs.
+                    derived.push(None);
+                    self.notes.push(full.to_string());
+                }
+            }
+        }
+        derived
+    }
+
+    /// Losses are in the first batch of this run: durable before anything is acked.
+    fn tell_losses(&mut self, opened: &Opened, topics: &TopicTable) {
+        let losses = &opened.store.losses;
+        let told = losses::tell(losses, &opened.meta, topics, self.now.utc);
+        let at = TopicPartition {
+            topic: CONTROL,
+            partition: PartitionId(0),
+        };
+        for row in &told.rows {
+            self.commit.row(at, row, self.now.mono);
+        }
+        self.keep(told.entries);
+        self.notes.extend(told.notes);
+    }
+}
+
+fn with_prefix(entries: &[Entry], prefix: &[u8]) -> Vec<Entry> {
+    let under = |entry: &&Entry| entry.0.starts_with(prefix);
+    entries.iter().filter(under).cloned().collect()
+}
