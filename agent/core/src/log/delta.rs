@@ -62,6 +62,8 @@ struct Source {
     /// Of its last reading; 0 before the first.
     tick: u64,
     time: i64,
+    /// Its tick stood still while event time went on: an import has no ticks.
+    is_frozen: bool,
     uncertainty_us: u32,
 }
 
@@ -161,6 +163,7 @@ impl DeltaState {
                 ordinal: 0,
                 tick: 0,
                 time: 0,
+                is_frozen: false,
                 uncertainty_us: 0,
             });
             self.sources.len() - 1
@@ -344,6 +347,9 @@ impl Source {
     /// A device's tick and event time run alike.
     #[inline]
     fn expected_tick(&self, time: i64) -> u64 {
+        if self.is_frozen {
+            return self.tick;
+        }
         self.tick.wrapping_add(time.wrapping_sub(self.time) as u64)
     }
 
@@ -358,6 +364,11 @@ impl Source {
 
     #[inline]
     fn note(&mut self, reading: &ReadingRecord) {
+        if self.is_seen && reading.tick.0 != self.tick {
+            self.is_frozen = false;
+        } else if self.is_seen && reading.time.0 != self.time {
+            self.is_frozen = true;
+        }
         self.is_seen = true;
         self.ordinal = reading.ordinal.0.wrapping_add(1);
         self.tick = reading.tick.0;

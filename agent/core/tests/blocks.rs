@@ -1,0 +1,322 @@
+//! Golden byte vectors of blocks of version 2, and how many bytes a reading costs.
+//! What was written once must always be read, and be written the same again:
+//! `golden/blocks_v2.txt` has each block as `name:` and its bytes in hex.
+// Helpers of a test are tests too.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use forebay_core::limits::BLOCK_RECORDS_MAX;
+use forebay_core::log::block::{Body, GapRecord, ReadingRecord, Record, Row, Series};
+use forebay_core::log::builder::{ReadingsBuilder, RowsBuilder};
+use forebay_core::log::decode::{decode, self_key};
+use forebay_core::log::key::{BlockKey, StoredBlock, TopicPartition};
+use forebay_core::log::merge::Merger;
+use forebay_core::record::{Figure, GapReason, ValueKind};
+use forebay_core::units::{Epoch, EventTime, Offset, PartitionId, TopicId};
+use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
+use forebay_wire::message::Quality;
+
+const GOLDEN: &str = include_str!("golden/blocks_v2.txt");
+/// 2026-03-01T00:00:00Z.
+const START: i64 = 1_772_323_200_000_000;
+const EPOCH: Epoch = Epoch(2);
+
+fn place(topic: u16) -> TopicPartition {
+    TopicPartition {
+        topic: TopicId(topic),
+        partition: PartitionId(3),
+    }
+}
+
+fn series(channel: u8, kind: ValueKind, name: &str, unit: &str) -> Series {
+    Series {
+        uid: DeviceUid([1, 2, 3, 4, 5, 6, 7, 8]),
+        boot: BootId(9),
+        channel: ChannelNo(channel),
+        kind,
+        name: Arc::from(name),
+        unit: Arc::from(unit),
+    }
+}
+
+/// The same numbers on every machine, one after another.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let mixed = self.0 ^ self.0 >> 29;
+        (mixed >> 16) % bound
+    }
+
+    /// From -most to most.
+    fn around(&mut self, most: i64) -> i64 {
+        self.below(2 * most as u64 + 1) as i64 - most
+    }
+}
+
+type Given = (Series, ReadingRecord);
+
+/// A board with `channels` channels at 10 Hz: sampled one after another with some
+/// jitter, a new clock fit now and then, values that wander.
+fn board(channels: u8, count: usize, dice: &mut Dice) -> Vec<Given> {
+    let all: Vec<Series> = (0..channels)
+        .map(|n| {
+            series(
+                n,
+                ValueKind::Scaled { scale: 2 },
+                &format!("temperature_{n}"),
+                "degC",
+            )
+        })
+        .collect();
+    let mut values = vec![2_150_i64; usize::from(channels)];
+    let mut offset = START - 5_000_000;
+    (0..count)
+        .map(|n| {
+            let channel = n % usize::from(channels);
+            let round = (n / usize::from(channels)) as u64;
+            if n.is_multiple_of(200) {
+                offset += dice.around(40);
+            }
+            values[channel] += dice.around(60);
+            let jitter = dice.below(150) + 220 * channel as u64;
+            let tick = 5_000_000 + round * 100_000 + jitter;
+            let reading = ReadingRecord {
+                series: 0,
+                ordinal: Ordinal(70_000 + n as u64),
+                tick: Tick(tick),
+                time: EventTime(offset + tick as i64),
+                uncertainty_us: 180 + (n / 200) as u32,
+                value: values[channel],
+                quality: Quality::Ok,
+            };
+            (all[channel].clone(), reading)
+        })
+        .collect()
+}
+
+/// An import like the temperature of a machine: each five minutes, eight decimals.
+fn machine(count: usize, dice: &mut Dice) -> Vec<Given> {
+    let series = series(0, ValueKind::Double, "temp", "");
+    let mut value = 8_000_000_000_i64;
+    (0..count)
+        .map(|n| {
+            value += dice.around(150_000_000);
+            let value = Figure::double(value as f64 / 1e8).unwrap().value;
+            let reading = ReadingRecord {
+                series: 0,
+                ordinal: Ordinal(n as u64),
+                tick: Tick(0),
+                time: EventTime(START + n as i64 * 300_000_000),
+                uncertainty_us: 0,
+                value,
+                quality: Quality::Ok,
+            };
+            (series.clone(), reading)
+        })
+        .collect()
+}
+
+fn gap(n: u64) -> GapRecord {
+    GapRecord {
+        uid: DeviceUid([1, 2, 3, 4, 5, 6, 7, 8]),
+        boot: BootId(9),
+        first: Ordinal(n),
+        count: 5,
+        reason: GapReason::RingFull,
+        time: EventTime(START + 2_000_000),
+    }
+}
+
+/// Blocks of `given` as they are written while they come, each full.
+fn live(given: &[Given]) -> Vec<StoredBlock> {
+    let mut builder = ReadingsBuilder::new();
+    let (mut blocks, mut base) = (Vec::new(), Offset(0));
+    let mut seal = |builder: &mut ReadingsBuilder| {
+        let key = BlockKey {
+            at: place(0),
+            base,
+            chunk: 0,
+        };
+        base.0 += builder.len() as u64;
+        let bytes = builder.seal(key.at, key.base, EPOCH);
+        blocks.push(StoredBlock { key, bytes });
+    };
+    for (series, reading) in given {
+        if builder.push_reading(series, reading).is_err() {
+            seal(&mut builder);
+            assert_eq!(builder.push_reading(series, reading), Ok(()));
+        }
+    }
+    seal(&mut builder);
+    blocks
+}
+
+fn sealed(blocks: Vec<StoredBlock>) -> Vec<StoredBlock> {
+    let mut merger = Merger::new();
+    let mut out: Vec<_> = blocks.into_iter().flat_map(|b| merger.push(b)).collect();
+    out.extend(merger.finish());
+    out
+}
+
+fn bytes_of(blocks: &[StoredBlock]) -> usize {
+    blocks.iter().map(|block| block.bytes.len()).sum()
+}
+
+/// Two channels, a fault, a gap between readings, an ordinal left out.
+fn small_block() -> Vec<u8> {
+    let mut given = board(2, 9, &mut Dice(1));
+    given[4].1.quality = Quality::BusError;
+    given[4].1.value = 0;
+    given[7].1.ordinal.0 += 5;
+    let mut builder = ReadingsBuilder::new();
+    for (n, (series, reading)) in given.iter().enumerate() {
+        if n == 7 {
+            assert_eq!(builder.push_gap(&gap(70_007)), Ok(()));
+        }
+        assert_eq!(builder.push_reading(series, reading), Ok(()));
+    }
+    builder.seal(place(0), Offset(1000), EPOCH)
+}
+
+fn rows_block() -> Vec<u8> {
+    let mut builder = RowsBuilder::default();
+    for n in 0..3_i64 {
+        let row = Row {
+            time: EventTime(START + (n ^ 1) * 60_000_000),
+            line: format!("{{\"n\":{n}}}").into_bytes(),
+        };
+        assert_eq!(builder.push(&row), Ok(()));
+    }
+    builder.seal(place(16), Offset(5), EPOCH)
+}
+
+fn now() -> Vec<(&'static str, Vec<u8>)> {
+    let one = |mut blocks: Vec<StoredBlock>| {
+        assert_eq!(blocks.len(), 1);
+        blocks.remove(0).bytes
+    };
+    let (board, machine) = (board(7, 200, &mut Dice(2)), machine(200, &mut Dice(3)));
+    vec![
+        ("live_with_gap", small_block()),
+        ("live_doubles", one(live(&machine[..20]))),
+        ("sealed", one(sealed(live(&board)))),
+        ("sealed_doubles", one(sealed(live(&machine)))),
+        ("rows", rows_block()),
+    ]
+}
+
+fn golden() -> Vec<(&'static str, Vec<u8>)> {
+    let mut blocks: Vec<(&str, Vec<u8>)> = Vec::new();
+    for line in GOLDEN.lines().filter(|line| !line.is_empty()) {
+        if let Some(name) = line.strip_suffix(':') {
+            blocks.push((name, Vec::new()));
+            continue;
+        }
+        let (_, bytes) = blocks.last_mut().unwrap();
+        let byte = |text: &[u8]| u8::from_str_radix(std::str::from_utf8(text).unwrap(), 16);
+        bytes.extend(line.as_bytes().chunks(2).map(|pair| byte(pair).unwrap()));
+    }
+    blocks
+}
+
+fn text(blocks: &[(&str, Vec<u8>)]) -> String {
+    let mut out = String::new();
+    for (name, bytes) in blocks {
+        out += &format!("{name}:\n");
+        for line in bytes.chunks(40) {
+            out.extend(line.iter().map(|byte| format!("{byte:02x}")));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[test]
+fn the_same_bytes_as_ever() {
+    let now = text(&now());
+    assert!(now == text(&golden()), "this build writes:\n{now}");
+}
+
+/// The readings of a block with their series.
+fn readings(bytes: &[u8]) -> Vec<Given> {
+    let (key, length) = self_key(bytes).unwrap();
+    assert_eq!(length, bytes.len());
+    let Body::Readings { series, records } = decode(key, bytes).unwrap().body else {
+        panic!("readings expected")
+    };
+    let reading = |record: &Record| match record {
+        Record::Reading(r) => Some((
+            series[usize::from(r.series)].clone(),
+            ReadingRecord { series: 0, ..*r },
+        )),
+        Record::Gap(_) => None,
+    };
+    records.iter().filter_map(reading).collect()
+}
+
+#[test]
+fn the_vectors_read_back() {
+    let golden = golden();
+    let block = |wanted: &str| {
+        let (_, bytes) = golden.iter().find(|(name, _)| *name == wanted).unwrap();
+        bytes.as_slice()
+    };
+    assert_eq!(readings(block("live_doubles")), machine(20, &mut Dice(3)));
+    assert_eq!(readings(block("sealed")), board(7, 200, &mut Dice(2)));
+    assert_eq!(
+        readings(block("sealed_doubles")),
+        machine(200, &mut Dice(3))
+    );
+
+    let small = block("live_with_gap");
+    let (key, _) = self_key(small).unwrap();
+    let decoded = decode(key, small).unwrap();
+    assert_eq!((decoded.at, decoded.base), (place(0), Offset(1000)));
+    assert_eq!((decoded.epoch, decoded.end()), (EPOCH, Offset(1010)));
+    let Body::Readings { records, .. } = decoded.body else {
+        panic!("readings expected")
+    };
+    assert_eq!(records[7], Record::Gap(gap(70_007)));
+    let fault =
+        |record: &&Record| matches!(record, Record::Reading(r) if r.quality == Quality::BusError);
+    assert_eq!(records.iter().filter(fault).count(), 1);
+
+    let rows = block("rows");
+    let (key, _) = self_key(rows).unwrap();
+    let Body::Rows(rows) = decode(key, rows).unwrap().body else {
+        panic!("rows expected")
+    };
+    assert_eq!(rows[2].line, b"{\"n\":2}");
+    assert_eq!(rows[2].time, EventTime(START + 180_000_000));
+}
+
+#[test]
+fn a_reading_of_a_board_with_seven_channels_costs_at_most_eight_bytes_while_it_comes() {
+    let given = board(7, 4 * BLOCK_RECORDS_MAX, &mut Dice(4));
+    let blocks = live(&given);
+    assert_eq!(blocks.len(), 4, "blocks are full");
+    let each = bytes_of(&blocks) as f64 / given.len() as f64;
+    assert!(each <= 8.0, "{each:.2} bytes per reading");
+    let each = bytes_of(&sealed(blocks)) as f64 / given.len() as f64;
+    assert!(each <= 4.0, "{each:.2} bytes per reading, sealed");
+}
+
+#[test]
+fn a_reading_of_a_machines_temperature_costs_at_most_five_bytes_in_a_sealed_block() {
+    let given = machine(4 * BLOCK_RECORDS_MAX, &mut Dice(5));
+    let blocks = sealed(live(&given));
+    assert_eq!(blocks.len(), 4, "blocks are full");
+    let each = bytes_of(&blocks) as f64 / given.len() as f64;
+    assert!(each <= 5.0, "{each:.2} bytes per reading");
+    let back: Vec<Given> = blocks
+        .iter()
+        .flat_map(|block| readings(&block.bytes))
+        .collect();
+    assert_eq!(back, given);
+}
