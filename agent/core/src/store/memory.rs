@@ -1,19 +1,24 @@
-//! A store in memory that forgets unsynced batches when it crashes and fails on
-//! demand: the disk of the simulated world.
+//! A store in memory that forgets unsynced batches when it crashes, fails on demand
+//! and has a disk that can be full: the store of the simulated world.
 //!
 //! Invariant: what is visible is every batch appended since the last crash on
 //! top of what had survived it; what survives a crash is everything synced and a
-//! prefix of whole unsynced batches. Bound: none of its own; it holds what it was
-//! given. It knows no files and draws nothing at random.
+//! prefix of whole unsynced batches, a meta entry never without the blocks of its
+//! batch. Bound: none of its own but its disk's; it holds what it was given. It
+//! knows no files and draws nothing at random.
 
-use std::collections::BTreeMap;
+mod contents;
+#[cfg(test)]
+mod tests;
 
+use std::collections::VecDeque;
+
+use self::contents::{Contents, Whole};
 use super::{
     SegmentId, Store, StoreError, StoreEvent, StoreInfo, StoreOpened, StoredBlock, WriteBatch,
 };
-use crate::log::decode::decode_head;
 use crate::log::key::{BlockKey, TopicPartition};
-use crate::units::{Epoch, LogId, Offset};
+use crate::units::{Epoch, EventTime, LogId, Offset};
 
 /// What goes wrong, and when. Counted in calls from the moment it was set:
 /// `Some(0)` is the next call. Each fires once; the store then stays failed
@@ -28,25 +33,32 @@ pub struct Faults {
     pub no_space: bool,
 }
 
+/// The disk under a twin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryDisk {
+    /// The live generation is sealed when it has so many bytes.
+    pub generation_bytes: u64,
+    /// What blocks and what is not ours may take together.
+    pub capacity_bytes: u64,
+    /// What others have on the disk.
+    pub foreign_bytes: u64,
+}
+
+/// What a crash leaves of what was not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crash {
+    /// Batches whose blocks survive.
+    pub keep_batches: usize,
+    /// Of these, how many survive with their meta entries.
+    pub keep_meta: usize,
+    /// Whether segments that were removed since the last sync are there again.
+    pub undo_removals: bool,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Append,
     Sync,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Contents {
-    blocks: BTreeMap<BlockKey, Vec<u8>>,
-    meta: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-impl Contents {
-    fn apply(&mut self, batch: &WriteBatch) {
-        for block in &batch.blocks {
-            self.blocks.insert(block.key, block.bytes.clone());
-        }
-        self.meta.extend(batch.meta.iter().cloned());
-    }
 }
 
 /// See the module's text.
@@ -58,12 +70,18 @@ pub struct MemoryStore {
     unsynced: Vec<WriteBatch>,
     /// `durable` with `unsynced` on top: what reads see.
     visible: Contents,
+    /// Removed since the last sync.
+    removed: Vec<Whole>,
     faults: Faults,
     failed: Option<StoreError>,
+    disk: Option<MemoryDisk>,
+    clock: EventTime,
+    events: VecDeque<StoreEvent>,
 }
 
 impl MemoryStore {
-    /// An empty log with the given identity, in its first epoch.
+    /// An empty log with the given identity, in its first epoch, on a disk without
+    /// end, in one generation.
     #[must_use]
     pub fn create(log_id: LogId, nonce: u64) -> Self {
         Self {
@@ -75,25 +93,29 @@ impl MemoryStore {
             durable: Contents::default(),
             unsynced: Vec::new(),
             visible: Contents::default(),
+            removed: Vec::new(),
             faults: Faults::default(),
             failed: None,
+            disk: None,
+            clock: EventTime(0),
+            events: VecDeque::new(),
         }
     }
 
+    /// The same on a disk that can be full.
+    #[must_use]
+    pub fn on_disk(mut self, disk: MemoryDisk) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+
     /// What an opening would find.
-    ///
-    /// # Panics
-    /// When a block that was given does not read.
     #[must_use]
     pub fn opened(&self) -> StoreOpened {
-        let heads = self.visible.blocks.iter().map(|(key, bytes)| {
-            let head = decode_head(*key, bytes).expect("the twin holds what it was given");
-            (key.at, head.end())
-        });
         StoreOpened {
             info: self.info,
-            heads: heads.collect(),
-            segments: Vec::new(),
+            heads: self.visible.heads.clone(),
+            segments: self.visible.segments.values().cloned().collect(),
             losses: Vec::new(),
             notes: Vec::new(),
         }
@@ -102,6 +124,19 @@ impl MemoryStore {
     #[must_use]
     pub fn info(&self) -> StoreInfo {
         self.info
+    }
+
+    /// What the store's clock says from now on.
+    pub fn set_clock(&mut self, now: EventTime) {
+        self.clock = now;
+    }
+
+    /// Others take so much of the disk from now on.
+    pub fn set_foreign_bytes(&mut self, foreign_bytes: u64) {
+        if let Some(disk) = self.disk.as_mut() {
+            disk.foreign_bytes = foreign_bytes;
+            self.tell_disk();
+        }
     }
 
     /// Sets what fails from now on, in place of what was set before.
@@ -115,22 +150,71 @@ impl MemoryStore {
         self.unsynced.len()
     }
 
+    /// Bytes of all blocks.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.visible.used_bytes()
+    }
+
     /// Loses all but the first `keep_batches` of the unsynced batches, then opens
     /// again as the next epoch. Faults are cleared.
     ///
     /// # Panics
     /// After 4,294,967,295 openings.
     pub fn crash(&mut self, keep_batches: usize, nonce: u64) -> StoreInfo {
-        for batch in self.unsynced.drain(..).take(keep_batches) {
-            self.durable.apply(&batch);
+        let crash = Crash {
+            keep_batches,
+            keep_meta: keep_batches,
+            undo_removals: false,
+        };
+        self.crash_leaving(crash, nonce)
+    }
+
+    /// As [`MemoryStore::crash`], with what is left said in full.
+    ///
+    /// # Panics
+    /// After 4,294,967,295 openings.
+    pub fn crash_leaving(&mut self, crash: Crash, nonce: u64) -> StoreInfo {
+        let batches = self.unsynced.drain(..).take(crash.keep_batches);
+        for (index, batch) in batches.enumerate() {
+            if index < crash.keep_meta {
+                self.durable.apply(&batch);
+            } else {
+                self.durable.apply_blocks(&batch);
+            }
+        }
+        let removed = std::mem::take(&mut self.removed);
+        if crash.undo_removals {
+            removed
+                .into_iter()
+                .for_each(|whole| self.durable.restore(whole));
         }
         self.visible = self.durable.clone();
         self.faults = Faults::default();
         self.failed = None;
+        self.events.clear();
+        self.tell_disk();
         let next = self.info.epoch.0.checked_add(1);
         self.info.epoch = Epoch(next.expect("a log is opened fewer than 2^32 times"));
         self.info.nonce = nonce;
         self.info
+    }
+
+    /// Goes on after a failure, without what was not synced: the caller has kept it.
+    pub fn reopen(&mut self) {
+        self.unsynced.clear();
+        self.visible = self.durable.clone();
+        self.failed = None;
+    }
+
+    fn fail(&mut self, doing: &'static str, said: &str, no_space: bool) -> StoreError {
+        let error = StoreError {
+            doing,
+            said: said.to_owned(),
+            no_space,
+        };
+        self.failed = Some(error.clone());
+        error
     }
 
     /// Checks one counter; on its turn the store fails for good.
@@ -138,29 +222,54 @@ impl MemoryStore {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        let counter = match call {
-            Call::Append => &mut self.faults.append,
-            Call::Sync => &mut self.faults.sync,
+        let (counter, doing) = match call {
+            Call::Append => (&mut self.faults.append, "append"),
+            Call::Sync => (&mut self.faults.sync, "sync"),
         };
         match counter {
             None => Ok(()),
             Some(0) => {
                 *counter = None;
-                let error = StoreError {
-                    doing: match call {
-                        Call::Append => "append",
-                        Call::Sync => "sync",
-                    },
-                    said: "failed on demand".to_owned(),
-                    no_space: self.faults.no_space,
-                };
-                self.failed = Some(error.clone());
-                Err(error)
+                let no_space = self.faults.no_space;
+                Err(self.fail(doing, "failed on demand", no_space))
             }
             Some(left) => {
                 *left -= 1;
                 Ok(())
             }
+        }
+    }
+
+    /// Refuses a batch that does not fit the disk.
+    fn check_space(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
+        let Some(disk) = self.disk else {
+            return Ok(());
+        };
+        let blocks = batch.blocks.iter().map(|block| block.bytes.len() as u64);
+        let wanted = self.visible.used_bytes() + blocks.sum::<u64>();
+        if wanted.saturating_add(disk.foreign_bytes) > disk.capacity_bytes {
+            return Err(self.fail("append", "no space left on device", true));
+        }
+        Ok(())
+    }
+
+    fn tell_disk(&mut self) {
+        if let Some(disk) = self.disk {
+            let used = self.visible.used_bytes().saturating_add(disk.foreign_bytes);
+            self.events.push_back(StoreEvent::Disk {
+                free_bytes: disk.capacity_bytes.saturating_sub(used),
+                live_bytes: self.visible.live_bytes(),
+            });
+        }
+    }
+
+    /// Seals the live generation when it is large enough.
+    fn roll(&mut self) {
+        let limit = self.disk.map_or(u64::MAX, |disk| disk.generation_bytes);
+        if self.durable.live_bytes() >= limit {
+            let sealed = self.durable.seal(self.clock);
+            self.visible = self.durable.clone();
+            self.events.push_back(StoreEvent::Sealed(sealed));
         }
     }
 }
@@ -169,6 +278,7 @@ impl Store for MemoryStore {
     fn append(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
         batch.check();
         self.fault(Call::Append)?;
+        self.check_space(batch)?;
         self.visible.apply(batch);
         self.unsynced.push(batch.clone());
         Ok(())
@@ -179,6 +289,9 @@ impl Store for MemoryStore {
         for batch in self.unsynced.drain(..) {
             self.durable.apply(&batch);
         }
+        self.removed.clear();
+        self.roll();
+        self.tell_disk();
         Ok(())
     }
 
@@ -210,13 +323,18 @@ impl Store for MemoryStore {
     }
 
     fn remove(&mut self, segments: &[SegmentId]) -> Result<(), StoreError> {
-        // All of it is one generation that is never sealed.
-        assert!(segments.is_empty(), "this store has no segments");
+        for id in segments {
+            self.visible.remove(*id);
+            self.removed.extend(self.durable.remove(*id));
+        }
+        self.events
+            .push_back(StoreEvent::Removed(segments.to_vec()));
+        self.tell_disk();
         Ok(())
     }
 
     fn poll_event(&mut self) -> Option<StoreEvent> {
-        None
+        self.events.pop_front()
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -231,86 +349,5 @@ impl Store for MemoryStore {
             .take_while(|(key, _)| key.starts_with(prefix))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::units::{PartitionId, TopicId};
-
-    const AT: TopicPartition = TopicPartition {
-        topic: TopicId(1),
-        partition: PartitionId(2),
-    };
-
-    fn batch(base: u64) -> WriteBatch {
-        WriteBatch {
-            blocks: vec![StoredBlock {
-                key: BlockKey {
-                    at: AT,
-                    base: Offset(base),
-                    chunk: 0,
-                },
-                bytes: vec![base as u8; 10],
-            }],
-            meta: vec![(b"head".to_vec(), base.to_be_bytes().to_vec())],
-        }
-    }
-
-    fn bases(store: &MemoryStore) -> Vec<u64> {
-        let blocks = store.read(AT, Offset(0), usize::MAX).unwrap();
-        blocks.iter().map(|block| block.key.base.0).collect()
-    }
-
-    #[test]
-    fn a_crash_keeps_what_was_synced_and_a_prefix_of_the_rest() {
-        for (keep, want) in [
-            (0, vec![0]),
-            (1, vec![0, 10]),
-            (2, vec![0, 10, 20]),
-            (9, vec![0, 10, 20]),
-        ] {
-            let mut store = MemoryStore::create(LogId([7; 16]), 1);
-            store.append(&batch(0)).unwrap();
-            store.sync().unwrap();
-            store.append(&batch(10)).unwrap();
-            store.append(&batch(20)).unwrap();
-            assert_eq!(store.unsynced(), 2);
-            let info = store.crash(keep, 99);
-            assert_eq!((info.epoch, info.nonce), (Epoch(2), 99));
-            assert_eq!(bases(&store), want, "keep {keep}");
-            let head = want.last().unwrap().to_be_bytes().to_vec();
-            assert_eq!(store.meta(b"head").unwrap(), Some(head), "keep {keep}");
-        }
-    }
-
-    #[test]
-    fn fails_on_demand_and_stays_failed_until_reopened() {
-        let faults = |append, sync| Faults {
-            append,
-            sync,
-            no_space: true,
-        };
-        for (name, faults, appends_ok, syncs_ok) in [
-            ("first append", faults(Some(0), None), 0, 0),
-            ("second append", faults(Some(1), None), 1, 1),
-            ("first sync", faults(None, Some(0)), 1, 0),
-            ("third sync", faults(None, Some(2)), 3, 2),
-        ] {
-            let mut store = MemoryStore::create(LogId([7; 16]), 1);
-            store.set_faults(faults);
-            let (mut appends, mut syncs) = (0, 0);
-            for base in 0..5 {
-                appends += u64::from(store.append(&batch(base)).is_ok());
-                syncs += u64::from(store.sync().is_ok());
-            }
-            assert_eq!((appends, syncs), (appends_ok, syncs_ok), "{name}");
-            assert!(store.sync().unwrap_err().no_space, "{name}");
-            store.crash(0, 2);
-            assert_eq!(bases(&store).len() as u64, syncs_ok, "{name}");
-            store.append(&batch(50)).unwrap();
-            store.sync().unwrap();
-        }
     }
 }
