@@ -119,6 +119,7 @@ fn open(dir: &Path, ledger: &Ledger, seed: u64) -> Writer {
         from_thread,
         segments: opened.segments.into_iter().map(|s| (s.id, s)).collect(),
         dice: Dice::new(seed),
+        is_slow: seed % 2 == 0,
         tick,
         now: 0,
     }
@@ -131,6 +132,8 @@ struct Writer {
     from_thread: Receiver<Answer>,
     segments: BTreeMap<SegmentId, SegmentInfo>,
     dice: Dice,
+    /// Batches of a few records only: the store's files grow in small steps.
+    is_slow: bool,
     tick: u64,
     now: u64,
 }
@@ -164,7 +167,8 @@ impl Writer {
     fn records(&mut self, at: TopicPartition, now: Mono) {
         // Mostly a few, as from a line; now and then a full block and more.
         let count = match self.dice.below(8) {
-            0 => RECORDS_MAX,
+            0 if !self.is_slow => RECORDS_MAX,
+            _ if self.is_slow => 1 + self.dice.below(4),
             _ => 1 + self.dice.below(40),
         };
         let first = self.commit.next(at);

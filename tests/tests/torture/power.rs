@@ -21,7 +21,7 @@ const ROUNDS: u64 = 20;
 const OPENING_STEPS: u64 = 150;
 const BATCH_STEPS: u64 = 30;
 /// Batches before a cut, at the most.
-const ACKS_MAX: u64 = 60;
+const ACKS_MAX: u64 = 200;
 /// How often a child is looked at that may have ended by itself.
 const LOOK: Duration = Duration::from_millis(20);
 /// More batches than a round reaches.
@@ -44,9 +44,13 @@ fn one_disk(seed: u64, kinds: &[Kind], lies: bool, sum: &mut Sum) -> Result<(), 
         let at = |error: String| format!("round {round}, {kind:?}: {error}");
         let mounted = Mounted::over(disk)?;
         let is_last = round == ROUNDS_PER_DISK;
-        // A third within the opening, a third within the first batches, a third after
-        // some more.
-        let acks = [0, 1, 1 + dice.below(ACKS_MAX)][dice.below(3) as usize];
+        // Within the opening, within the first batches, after some, after many.
+        let acks = match dice.below(4) {
+            0 => 0,
+            1 => 1,
+            2 => 1 + dice.below(ACKS_MAX / 10),
+            _ => 1 + dice.below(ACKS_MAX),
+        };
         let cut_soon = |dice: &mut Dice| {
             let within = if acks == 0 {
                 OPENING_STEPS

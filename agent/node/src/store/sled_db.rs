@@ -80,6 +80,10 @@ impl SledDb {
         }
         remove_leftovers(dir)?;
         let (db, trees) = open_guarded(dir, trees)?;
+        // The open wrote a new snapshot and removed the one before, and sled syncs no
+        // names: after a power cut the old one would describe a `db` that has moved on,
+        // and the next open would fail or take all for gone.
+        sync_dir(dir).map_err(|error| OpenError::system(dir, "sync", &error))?;
         let path = dir.join("db");
         let file = File::options()
             .read(true)
