@@ -119,7 +119,7 @@ fn open(dir: &Path, ledger: &Ledger, seed: u64) -> Writer {
         from_thread,
         segments: opened.segments.into_iter().map(|s| (s.id, s)).collect(),
         dice: Dice::new(seed),
-        is_slow: seed % 2 == 0,
+        is_slow: seed.is_multiple_of(2),
         tick,
         now: 0,
     }
