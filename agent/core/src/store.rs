@@ -87,6 +87,10 @@ pub enum StoreEvent {
     Trouble(StoreError),
     /// Writing works again.
     Recovered,
+    /// A damaged block was met when it was to be read.
+    Lost(Loss),
+    /// A sentence for the operator.
+    Note(String),
 }
 
 /// One atomic write: blocks in key order per partition, and meta entries.
@@ -158,7 +162,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// When the store cannot take it; nothing of the batch is then promised, and
-    /// every later `append` and `sync` fails too.
+    /// every later `append` and `sync` fails too until [`Store::recover`].
     ///
     /// # Panics
     /// When a block is longer than `BLOCK_BYTES_MAX`, a meta key longer than
@@ -170,17 +174,21 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// When that cannot be said; none of the unsynced batches may be acked, and
-    /// every later `append` and `sync` fails too.
+    /// every later `append` and `sync` fails too until [`Store::recover`].
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Whole blocks of one partition in key order, starting with chunk 0 of the
-    /// last block whose base is at most `from`, or with the first block after it
-    /// when there is none: a range that was trimmed or lost shows as a base above
-    /// `from`. More blocks follow while their sum stays within
-    /// `bytes_max`; the first one comes in any case. Empty when the partition is.
+    /// Makes the store writable again after an error: what was synced is there, and
+    /// what was not is to be appended again. To be called again until it works.
     ///
-    /// How many records a block holds is not known here, so past the end the last
-    /// block comes again: the reader compares with its durable head.
+    /// # Errors
+    /// When it does not work yet.
+    fn recover(&mut self) -> Result<(), StoreError>;
+
+    /// Whole blocks of one partition in key order, from the one that holds `from` on,
+    /// or from the first after it: a range that was trimmed or lost shows as a base
+    /// above `from`. More blocks follow while their sum stays within `bytes_max`; the
+    /// first one comes in any case. Empty when nothing stands there. What is not
+    /// durable yet is shown too: the reader compares with its durable head.
     ///
     /// # Errors
     /// When the store cannot read.

@@ -10,7 +10,7 @@ use forebay_core::log::key::TopicPartition;
 use forebay_core::pipeline::Gateway;
 use forebay_core::store::memory::MemoryStore;
 use forebay_core::store::{Store as _, StoredBlock};
-use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, PortId};
+use forebay_core::units::{EventTime, LogId, Mono, Now, PortId};
 
 use super::broker::{Broker, ToGateway};
 use super::device::WorldDevice;
@@ -85,9 +85,7 @@ impl WorldGateway {
     /// All blocks of one partition, for the model.
     #[must_use]
     pub fn blocks(&self, at: TopicPartition) -> Vec<StoredBlock> {
-        self.store
-            .read(at, Offset(0), usize::MAX)
-            .expect("the twin reads")
+        self.store.blocks(at).collect()
     }
 
     /// Opens the ports of all devices.

@@ -1,20 +1,33 @@
-//! One script of random steps runs on a store and on an obvious model; every
-//! read must agree. Both stores pass the same scripts.
+//! A store is what its contract says: the same script runs on a store and on an
+//! obvious model, records by partition, and every read must agree. The log on disk
+//! rolls, seals, merges and removes all the while; the twin in memory passes the
+//! same scripts.
 
 use std::collections::BTreeMap;
 
 use forebay_core::limits::BLOCK_BYTES_MAX;
-use forebay_core::log::key::{BlockKey, TopicPartition};
+use forebay_core::log::appender::Appender;
+use forebay_core::log::block::{Body, Row};
+use forebay_core::log::decode::decode;
+use forebay_core::log::key::TopicPartition;
 use forebay_core::store::memory::MemoryStore;
-use forebay_core::store::{Store, StoredBlock, WriteBatch};
-use forebay_core::units::{Epoch, LogId, Offset, PartitionId, TopicId};
-use forebay_node::store::LogStore;
+use forebay_core::store::{SegmentId, Store, StoreEvent, StoreInfo, StoredBlock, WriteBatch};
+use forebay_core::units::{Epoch, EventTime, LogId, Mono, Offset, PartitionId, TopicId};
+use forebay_node::store::{LogStore, StoreSettings};
 use proptest::prelude::*;
+
+/// Small, so that a script of some steps rolls some times.
+const SETTINGS: StoreSettings = StoreSettings {
+    generation_bytes: 4096,
+    generation_age: std::time::Duration::from_secs(3600),
+    ballast_bytes: 0,
+};
 
 /// One step of a script.
 #[derive(Debug, Clone)]
 enum Step {
-    Append(WriteBatch),
+    /// Rows of the given lengths to one partition, and some meta entries.
+    Append(TopicPartition, Vec<usize>, Vec<(Vec<u8>, Vec<u8>)>),
     Sync,
     /// Close cleanly and open again.
     Reopen,
@@ -23,129 +36,228 @@ enum Step {
         from: u64,
         bytes_max: usize,
     },
+    /// Remove the oldest segment that the store has told of.
+    Remove,
 }
 
 /// What a store must show.
 #[derive(Debug, Default)]
 struct Model {
-    blocks: BTreeMap<BlockKey, Vec<u8>>,
+    /// Per partition: what was removed in front, and the rows after it.
+    rows: BTreeMap<TopicPartition, (u64, Vec<Vec<u8>>)>,
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Model {
-    fn read(&self, at: TopicPartition, from: u64, bytes_max: usize) -> Vec<StoredBlock> {
-        let mine: Vec<_> = self.blocks.iter().filter(|(key, _)| key.at == at).collect();
-        let start = mine
-            .iter()
-            .filter(|(key, _)| key.base.0 <= from)
-            .map(|(key, _)| key.base.0)
-            .max()
-            .unwrap_or(from);
-        let mut out: Vec<StoredBlock> = Vec::new();
-        for (key, bytes) in mine.into_iter().filter(|(key, _)| key.base.0 >= start) {
-            let so_far: usize = out.iter().map(|block| block.bytes.len()).sum();
-            if !out.is_empty() && so_far + bytes.len() > bytes_max {
-                break;
-            }
-            let bytes = bytes.clone();
-            out.push(StoredBlock { key: *key, bytes });
+    fn append(&mut self, at: TopicPartition, lengths: &[usize]) -> WriteBatch {
+        let (first, rows) = self.rows.entry(at).or_default();
+        let base = *first + rows.len() as u64;
+        let mut appender = Appender::rows(at, Epoch(1), Offset(base));
+        for (n, length) in (base..).zip(lengths) {
+            let mut line = format!("{{\"n\":{n}}}").into_bytes();
+            line.resize(line.len() + length, b' ');
+            let time = EventTime(n as i64);
+            let row = Row {
+                time,
+                line: line.clone(),
+            };
+            appender.push_row(&row, Mono(0));
+            rows.push(line);
         }
-        out
+        appender.seal();
+        WriteBatch {
+            blocks: appender.take_sealed().collect(),
+            meta: Vec::new(),
+        }
+    }
+
+    /// Checks what a read brought.
+    fn check(&self, at: TopicPartition, from: u64, bytes_max: usize, read: &[StoredBlock]) {
+        let (first, rows) = self.rows.get(&at).cloned().unwrap_or_default();
+        let end = first + rows.len() as u64;
+        let wanted = from.max(first);
+        let Some(start) = read.first().map(|block| block.key.base.0) else {
+            assert!(
+                wanted >= end,
+                "{at:?}: nothing from {from}, the end is {end}"
+            );
+            return;
+        };
+        assert!(start <= wanted, "{at:?}: from {from} it starts at {start}");
+        let sum: usize = read.iter().map(|block| block.bytes.len()).sum();
+        assert!(read.len() == 1 || sum <= bytes_max);
+        let mut next = start;
+        for stored in read {
+            assert_eq!(stored.key.at, at);
+            let block = decode(stored.key, &stored.bytes).expect("an intact block");
+            assert_eq!(block.base.0, next, "{at:?}: not one behind the other");
+            let Body::Rows(got) = &block.body else {
+                panic!("rows were written");
+            };
+            for row in got {
+                assert_eq!(row.line, rows[(next - first) as usize], "{at:?} {next}");
+                next += 1;
+            }
+        }
+        assert!(next > wanted, "{at:?}: {from} is not in it");
     }
 }
 
-/// Runs a script; `reopen` closes the store (when there is one) and opens it.
-fn agrees(script: &[Step], mut reopen: impl FnMut(Option<Box<dyn Store>>) -> Box<dyn Store>) {
-    let mut store = reopen(None);
+/// A store under test: opened, closed, asked to remove.
+trait Rig {
+    fn store(&mut self) -> &mut dyn Store;
+    fn reopen(&mut self);
+}
+
+fn agrees(script: &[Step], rig: &mut dyn Rig) {
     let mut model = Model::default();
+    let mut segments: BTreeMap<SegmentId, Vec<(PartitionId, Offset)>> = BTreeMap::new();
     for step in script {
         match step {
-            Step::Append(batch) => {
-                store.append(batch).unwrap();
-                for block in &batch.blocks {
-                    model.blocks.insert(block.key, block.bytes.clone());
-                }
-                model.meta.extend(batch.meta.iter().cloned());
+            Step::Append(at, lengths, meta) => {
+                let mut batch = model.append(*at, lengths);
+                batch.meta.clone_from(meta);
+                model.meta.extend(meta.iter().cloned());
+                rig.store().append(&batch).unwrap();
             }
-            Step::Sync => store.sync().unwrap(),
+            Step::Sync => rig.store().sync().unwrap(),
             Step::Reopen => {
-                store.sync().unwrap();
-                store = reopen(Some(store));
+                rig.store().sync().unwrap();
+                rig.reopen();
             }
             Step::Read {
                 at,
                 from,
                 bytes_max,
             } => {
-                let read = store.read(*at, Offset(*from), *bytes_max).unwrap();
-                assert_eq!(read, model.read(*at, *from, *bytes_max), "{step:?}");
+                let read = rig.store().read(*at, Offset(*from), *bytes_max).unwrap();
+                model.check(*at, *from, *bytes_max, &read);
+            }
+            Step::Remove => {
+                if let Some((id, ends)) = segments.pop_first() {
+                    rig.store().remove(&[id]).unwrap();
+                    for (partition, end) in ends {
+                        let topic = id.topic;
+                        let at = TopicPartition { topic, partition };
+                        let (first, rows) = model.rows.get_mut(&at).expect("it was written");
+                        rows.drain(..(end.0 - *first) as usize);
+                        *first = end.0;
+                    }
+                }
+            }
+        }
+        while let Some(event) = rig.store().poll_event() {
+            match event {
+                StoreEvent::Sealed(infos) => segments.extend(infos.into_iter().map(|info| {
+                    let ends = info.ranges.iter().map(|range| (range.partition, range.end));
+                    (info.id, ends.collect())
+                })),
+                StoreEvent::Removed(_) | StoreEvent::Disk { .. } => {}
+                event @ (StoreEvent::Trouble(_)
+                | StoreEvent::Recovered
+                | StoreEvent::Lost(_)
+                | StoreEvent::Note(_)) => panic!("{event:?}"),
             }
         }
     }
+    for at in model.rows.keys() {
+        let read = rig.store().read(*at, Offset(0), usize::MAX).unwrap();
+        model.check(*at, 0, usize::MAX, &read);
+    }
     for prefix in [&b""[..], b"k", b"k1", b"zz"] {
-        let mut seen = store.meta_with_prefix(prefix).unwrap();
+        let mut seen = rig.store().meta_with_prefix(prefix).unwrap();
         seen.retain(|(key, _)| !key.starts_with(b"store."));
         let want = model.meta.clone().into_iter();
         let want: Vec<_> = want.filter(|(key, _)| key.starts_with(prefix)).collect();
         assert_eq!(seen, want);
     }
     for (key, value) in &model.meta {
-        assert_eq!(store.meta(key).unwrap().as_ref(), Some(value));
+        assert_eq!(rig.store().meta(key).unwrap().as_ref(), Some(value));
     }
-    assert_eq!(store.meta(b"absent").unwrap(), None);
+    assert_eq!(rig.store().meta(b"absent").unwrap(), None);
+}
+
+struct Twin(MemoryStore);
+
+impl Rig for Twin {
+    fn store(&mut self) -> &mut dyn Store {
+        &mut self.0
+    }
+
+    /// A clean close loses nothing; the twin has no closing of its own.
+    fn reopen(&mut self) {}
+}
+
+struct Disk {
+    dir: tempfile::TempDir,
+    store: Option<LogStore>,
+    openings: Vec<StoreInfo>,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let mut rig = Self {
+            dir: tempfile::tempdir().unwrap(),
+            store: None,
+            openings: Vec::new(),
+        };
+        rig.reopen();
+        rig
+    }
+}
+
+impl Rig for Disk {
+    fn store(&mut self) -> &mut dyn Store {
+        self.store.as_mut().expect("it is open")
+    }
+
+    fn reopen(&mut self) {
+        self.store = None;
+        let (store, opened) = LogStore::open(self.dir.path(), SETTINGS).unwrap();
+        assert_eq!(opened.info.epoch, Epoch(self.openings.len() as u32 + 1));
+        assert_eq!((opened.losses, opened.notes), (vec![], vec![]));
+        for before in &self.openings {
+            assert_eq!(before.log_id, opened.info.log_id);
+            assert_ne!(before.nonce, opened.info.nonce);
+        }
+        self.openings.push(opened.info);
+        self.store = Some(store);
+    }
 }
 
 fn place() -> impl Strategy<Value = TopicPartition> {
-    (0..3u16, 0..3u16).prop_map(|(topic, partition)| TopicPartition {
+    (16..18u16, 0..2u16).prop_map(|(topic, partition)| TopicPartition {
         topic: TopicId(topic),
         partition: PartitionId(partition),
     })
 }
 
-fn offset() -> impl Strategy<Value = u64> {
-    prop_oneof![0..40u64, Just(u64::MAX), Just(u64::MAX - 1), any::<u64>()]
-}
-
-fn size() -> impl Strategy<Value = usize> {
-    prop_oneof![
+fn step() -> impl Strategy<Value = Step> {
+    let value = prop_oneof![
         0..300usize,
         Just(BLOCK_BYTES_MAX - 1),
         Just(BLOCK_BYTES_MAX)
-    ]
-}
-
-fn block() -> impl Strategy<Value = StoredBlock> {
-    let chunk = prop_oneof![4 => Just(0u16), 1 => 0..3u16, 1 => Just(u16::MAX)];
-    (place(), offset(), chunk, size(), any::<u8>()).prop_map(|(at, base, chunk, size, fill)| {
-        StoredBlock {
-            key: BlockKey {
-                at,
-                base: Offset(base),
-                chunk,
-            },
-            bytes: vec![fill; size],
-        }
-    })
-}
-
-fn step() -> impl Strategy<Value = Step> {
+    ];
     let meta =
-        ("k[0-3]{0,2}", size()).prop_map(|(key, size)| (key.into_bytes(), vec![size as u8; size]));
-    let batch = (
-        prop::collection::vec(block(), 0..4),
+        ("k[0-3]{0,2}", value).prop_map(|(key, size)| (key.into_bytes(), vec![size as u8; size]));
+    let length = prop_oneof![6 => 0..100usize, 1 => 1000..3000usize];
+    let append = (
+        place(),
+        prop::collection::vec(length, 1..20),
         prop::collection::vec(meta, 0..3),
     )
-        .prop_map(|(blocks, meta)| Step::Append(WriteBatch { blocks, meta }));
-    let read = (place(), offset(), 0..20_000usize).prop_map(|(at, from, bytes_max)| Step::Read {
+        .prop_map(|(at, lengths, meta)| Step::Append(at, lengths, meta));
+    let from = prop_oneof![8 => 0..300u64, 1 => Just(u64::MAX), 1 => any::<u64>()];
+    let read = (place(), from, 0..20_000usize).prop_map(|(at, from, bytes_max)| Step::Read {
         at,
         from,
         bytes_max,
     });
-    prop_oneof![6 => batch, 1 => Just(Step::Sync), 6 => read]
+    prop_oneof![8 => append, 4 => Just(Step::Sync), 8 => read, 1 => Just(Step::Remove)]
 }
 
 fn script() -> impl Strategy<Value = Vec<Step>> {
-    let part = || prop::collection::vec(step(), 0..40);
+    let part = || prop::collection::vec(step(), 0..60);
     (part(), part()).prop_map(|(mut first, second)| {
         first.push(Step::Reopen);
         first.extend(second);
@@ -157,56 +269,32 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
     fn the_twin_in_memory_keeps_the_contract(script in script()) {
-        let mut info = None;
-        agrees(&script, |store| {
-            // A clean close loses nothing; the twin has no closing of its own.
-            let twin = MemoryStore::create(LogId([1; 16]), 1);
-            info.get_or_insert(twin.info());
-            store.unwrap_or(Box::new(twin))
-        });
+        agrees(&script, &mut Twin(MemoryStore::create(LogId([1; 16]), 1)));
     }
 }
 
 proptest! {
-    // Each case opens a database twice.
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    // Each case opens some databases.
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
     #[test]
     fn the_log_on_disk_keeps_the_contract(script in script()) {
-        let dir = tempfile::tempdir().unwrap();
-        let mut openings: Vec<forebay_core::store::StoreInfo> = Vec::new();
-        agrees(&script, |store| {
-            drop(store);
-            let store = LogStore::open(dir.path()).unwrap();
-            let info = store.info();
-            assert_eq!(info.epoch, Epoch(openings.len() as u32 + 1));
-            for before in &openings {
-                assert_eq!(before.log_id, info.log_id);
-                assert_ne!(before.nonce, info.nonce);
-            }
-            openings.push(info);
-            Box::new(store)
-        });
+        agrees(&script, &mut Disk::new());
     }
 }
 
 #[test]
 fn a_block_over_the_bound_is_refused_before_it_is_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut store = LogStore::open(dir.path()).unwrap();
-    let batch = |bytes| WriteBatch {
-        blocks: vec![StoredBlock {
-            key: BlockKey {
-                at: TopicPartition {
-                    topic: TopicId(0),
-                    partition: PartitionId(0),
-                },
-                base: Offset(0),
-                chunk: 0,
-            },
-            bytes: vec![0; bytes],
-        }],
-        meta: Vec::new(),
+    let mut rig = Disk::new();
+    let at = TopicPartition {
+        topic: TopicId(16),
+        partition: PartitionId(0),
     };
+    let batch = |bytes| {
+        let mut batch = Model::default().append(at, &[10]);
+        batch.blocks[0].bytes.resize(bytes, 0);
+        batch
+    };
+    let store = rig.store();
     store.append(&batch(BLOCK_BYTES_MAX - 1)).unwrap();
     store.append(&batch(BLOCK_BYTES_MAX)).unwrap();
     let over = std::panic::AssertUnwindSafe(|| store.append(&batch(BLOCK_BYTES_MAX + 1)));
@@ -217,24 +305,16 @@ fn a_block_over_the_bound_is_refused_before_it_is_written() {
 #[test]
 fn full_leaves_do_not_spill() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = LogStore::open(dir.path()).unwrap();
-    for base in 0..400u64 {
-        let key = BlockKey {
-            at: TopicPartition {
-                topic: TopicId(7),
-                partition: PartitionId((base % 3) as u16),
-            },
-            base: Offset(base * 7919 % 1000),
-            chunk: 0,
+    let (mut store, _) = LogStore::open(dir.path(), StoreSettings::default()).unwrap();
+    let mut model = Model::default();
+    for n in 0..400u16 {
+        let at = TopicPartition {
+            topic: TopicId(16),
+            partition: PartitionId(n % 3),
         };
-        let bytes = vec![base as u8; BLOCK_BYTES_MAX];
-        let blocks = vec![StoredBlock { key, bytes }];
-        store
-            .append(&WriteBatch {
-                blocks,
-                meta: Vec::new(),
-            })
-            .unwrap();
+        let batch = model.append(at, &[BLOCK_BYTES_MAX - 64]);
+        assert!(batch.blocks[0].bytes.len() > BLOCK_BYTES_MAX - 10);
+        store.append(&batch).unwrap();
     }
     store.sync().unwrap();
     let blobs = dir.path().join("log/g-00000001/blobs");

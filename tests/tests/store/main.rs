@@ -3,7 +3,3 @@
 #![allow(clippy::unwrap_used)]
 
 mod contract;
-mod crash;
-mod damage;
-mod full;
-mod kill;

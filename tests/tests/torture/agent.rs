@@ -13,7 +13,7 @@ use forebay_core::log::topic::READINGS;
 use forebay_core::record::Record;
 use forebay_core::store::Store;
 use forebay_core::units::Offset;
-use forebay_node::store::LogStore;
+use forebay_node::store::{LogStore, StoreSettings};
 use forebay_tests::powercut::cut::Kind;
 use forebay_tests::powercut::disk::Disk;
 use forebay_tests::powercut::mount::Mounted;
@@ -57,8 +57,8 @@ socket = "{}"
 
 /// Values in the log by boot and ordinal.
 fn readings(data_dir: &Path) -> BTreeMap<(u32, u64), i64> {
-    let store = LogStore::open(data_dir).unwrap_or_else(|error| panic!("{error}"));
-    let opened = store.opened().unwrap();
+    let opened = LogStore::open(data_dir, StoreSettings::default());
+    let (store, opened) = opened.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(opened.losses, [], "a power cut is no damage");
     let mut out = BTreeMap::new();
     let heads = opened.heads.iter().filter(|(at, _)| at.topic == READINGS);

@@ -25,9 +25,9 @@ use std::time::Instant;
 
 use forebay_core::commit::{CommitToken, GroupCommit};
 use forebay_core::log::key::TopicPartition;
-use forebay_core::store::{SegmentId, SegmentInfo, Store};
+use forebay_core::store::{SegmentId, SegmentInfo, Store, StoreEvent};
 use forebay_core::units::{Epoch, Mono, Offset, Span};
-use forebay_node::store::{Answer, LogStore, Request, StorageThread, SyncPolicy};
+use forebay_node::store::{Answer, LogStore, Request, StorageThread, StoreSettings, SyncPolicy};
 use forebay_tests::world::dice::Dice;
 
 use super::check::{self, TICK_KEYS, mark_key};
@@ -41,6 +41,12 @@ pub(crate) const BATCHES_VAR: &str = "FOREBAY_TORTURE_BATCHES";
 /// The name under which the parent starts the test below.
 pub(crate) const CHILD_TEST: &str = "child::works_until_it_is_ended";
 
+/// Small, so that rolls and seals happen all the time.
+const SETTINGS: StoreSettings = StoreSettings {
+    generation_bytes: 64 * 1024,
+    generation_age: std::time::Duration::from_secs(3600),
+    ballast_bytes: 64 * 1024,
+};
 /// Sealed segments per topic that stay; so retention works all the time.
 const SEGMENTS_KEPT: usize = 3;
 /// Records of one partition in a batch, at the most.
@@ -76,8 +82,8 @@ fn works_until_it_is_ended() {
 fn open(dir: &Path, ledger: &Ledger, seed: u64) -> Writer {
     say("opening");
     let since = Instant::now();
-    let store = LogStore::open(dir).unwrap_or_else(|error| panic!("start refused: {error}"));
-    let opened = store.opened().unwrap();
+    let opened = LogStore::open(dir, SETTINGS);
+    let (store, opened) = opened.unwrap_or_else(|error| panic!("start refused: {error}"));
     let epoch = opened.info.epoch;
     say(&format!(
         "opened {} {}",
@@ -187,13 +193,30 @@ impl Writer {
     }
 
     fn wait_for(&mut self, token: CommitToken) {
-        match self.from_thread.recv().expect("the thread answers") {
-            Answer::Committed { token: done } => {
-                assert_eq!(done, token.0, "another token");
-                self.committed(token);
+        loop {
+            match self.from_thread.recv().expect("the thread answers") {
+                Answer::Committed { token: done } => {
+                    assert_eq!(done, token.0, "another token");
+                    return self.committed(token);
+                }
+                Answer::Failed { error, .. } => panic!("nothing was fetched: {error}"),
+                Answer::Fetched { .. } => panic!("nothing was fetched"),
+                Answer::Event(event) => self.on_event(event),
             }
-            Answer::Failed { error, .. } => panic!("a commit failed: {error}"),
-            Answer::Fetched { .. } => panic!("nothing was fetched"),
+        }
+    }
+
+    fn on_event(&mut self, event: StoreEvent) {
+        match event {
+            StoreEvent::Sealed(infos) => {
+                self.segments
+                    .extend(infos.into_iter().map(|info| (info.id, info)));
+            }
+            StoreEvent::Trouble(error) => say(&format!("trouble {error}")),
+            StoreEvent::Recovered => say("recovered"),
+            StoreEvent::Lost(loss) => say(&format!("note {loss}")),
+            StoreEvent::Note(text) => say(&format!("note {text}")),
+            StoreEvent::Removed(_) | StoreEvent::Disk { .. } => {}
         }
     }
 
@@ -229,6 +252,8 @@ impl Writer {
         ids.sort_unstable();
         let runs: Vec<Run> = ids.iter().flat_map(|id| self.ranges(*id)).collect();
         say(&format!("removing {}", list(&runs)));
+        let request = Request::Remove(ids.clone());
+        self.thread.request(request).expect("one request fits");
         for id in ids {
             self.segments.remove(&id);
         }

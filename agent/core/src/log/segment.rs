@@ -21,13 +21,12 @@ const VERSION: u8 = 1;
 /// Length of the head of a segment.
 pub const SEGMENT_HEAD_BYTES: usize = 4 + 1 + 3 + 4 + 16 + 4 + 2 + 8 + 4;
 /// Length of the footer, the last bytes of a segment.
-pub const SEGMENT_FOOTER_BYTES: usize = 8 + 4 + 2 + 4 + 4 + 4;
+pub const SEGMENT_FOOTER_BYTES: usize = 8 + 4 + 2 + 4 + 4 + 4 + 4;
 const ENTRY_BYTES: usize = 2 + 8 + 2 + 2 + 4;
 const RANGE_BYTES: usize = 2 + 8 + 8 + 8 + 8 + 8;
 
-/// Longest index with its ranges: what may be read at once.
-pub const SEGMENT_INDEX_BYTES_MAX: usize =
-    SEGMENT_BLOCKS_MAX * ENTRY_BYTES + PARTITIONS_MAX * RANGE_BYTES;
+/// The last bytes of a segment in which its ranges and footer stand for sure.
+pub const SEGMENT_TAIL_BYTES_MAX: usize = PARTITIONS_MAX * RANGE_BYTES + SEGMENT_FOOTER_BYTES;
 
 const _: () = assert!(
     SEGMENT_BYTES_MAX <= u32::MAX as u64,
@@ -84,11 +83,12 @@ pub struct SegmentHead {
 pub struct SegmentFooter {
     /// First byte of the index: end of the blocks.
     pub index_at: u64,
-    /// Bytes of the index with the ranges.
+    /// Bytes of the index.
     pub index_bytes: usize,
-    entries: usize,
-    ranges: usize,
-    crc: u32,
+    /// Bytes of the ranges, which stand between index and footer.
+    pub ranges_bytes: usize,
+    index_crc: u32,
+    ranges_crc: u32,
 }
 
 /// One block of a segment.
@@ -230,22 +230,22 @@ pub fn decode_segment_footer(tail: &[u8], file_bytes: u64) -> Result<SegmentFoot
         let ranges = usize::from(u16::from_le_bytes(reader.array()?));
         Ok(SegmentFooter {
             index_at,
-            index_bytes: entries
-                .saturating_mul(ENTRY_BYTES)
-                .saturating_add(ranges * RANGE_BYTES),
-            entries,
-            ranges,
-            crc: u32::from_le_bytes(reader.array()?),
+            index_bytes: entries.saturating_mul(ENTRY_BYTES),
+            ranges_bytes: ranges * RANGE_BYTES,
+            index_crc: u32::from_le_bytes(reader.array()?),
+            ranges_crc: u32::from_le_bytes(reader.array()?),
         })
     };
     let footer = read(&mut Reader::new(body)).map_err(|_| SegmentFault::Footer)?;
     let fits = footer
         .index_at
         .saturating_add(footer.index_bytes as u64)
+        .saturating_add(footer.ranges_bytes as u64)
         .saturating_add(SEGMENT_FOOTER_BYTES as u64)
         == file_bytes;
     let holds = end[..4] == crc32c::crc32c(body).to_le_bytes() && end[4..] == FOOTER_MAGIC;
-    let bounded = footer.entries <= SEGMENT_BLOCKS_MAX && footer.ranges <= PARTITIONS_MAX;
+    let bounded = footer.index_bytes <= SEGMENT_BLOCKS_MAX * ENTRY_BYTES
+        && footer.ranges_bytes <= PARTITIONS_MAX * RANGE_BYTES;
     if fits && holds && bounded {
         Ok(footer)
     } else {
@@ -253,24 +253,46 @@ pub fn decode_segment_footer(tail: &[u8], file_bytes: u64) -> Result<SegmentFoot
     }
 }
 
+/// Reads the ranges, the `footer.ranges_bytes` bytes before the footer.
+///
+/// # Errors
+/// [`SegmentFault::Index`].
+pub fn decode_segment_ranges(
+    bytes: &[u8],
+    footer: &SegmentFooter,
+) -> Result<Vec<SegmentRange>, SegmentFault> {
+    if bytes.len() != footer.ranges_bytes || crc32c::crc32c(bytes) != footer.ranges_crc {
+        return Err(SegmentFault::Index);
+    }
+    let mut reader = Reader::new(bytes);
+    let ranges = (0..bytes.len() / RANGE_BYTES).map(|_| read_range(&mut reader));
+    let ranges: Vec<_> = ranges
+        .collect::<Result<_, _>>()
+        .map_err(|_| SegmentFault::Index)?;
+    let sound = ranges.is_sorted_by(|a, b| a.partition < b.partition)
+        && ranges.iter().all(|range| range.first < range.end);
+    sound.then_some(ranges).ok_or(SegmentFault::Index)
+}
+
 impl SegmentIndex {
-    /// Reads the index, `footer.index_bytes` bytes from `footer.index_at` on.
+    /// Reads index and ranges, which stand one behind the other from
+    /// `footer.index_at` on.
     ///
     /// # Errors
     /// [`SegmentFault::Index`].
     pub fn decode(bytes: &[u8], footer: &SegmentFooter) -> Result<Self, SegmentFault> {
-        let fits = bytes.len() == footer.index_bytes;
-        if !fits || crc32c::crc32c(bytes) != footer.crc {
+        let (index, ranges) = bytes
+            .split_at_checked(footer.index_bytes)
+            .ok_or(SegmentFault::Index)?;
+        if crc32c::crc32c(index) != footer.index_crc {
             return Err(SegmentFault::Index);
         }
-        let mut reader = Reader::new(bytes);
-        let entries = (0..footer.entries).map(|_| read_entry(&mut reader));
-        let entries = entries.collect::<Result<Vec<_>, _>>();
-        let ranges = (0..footer.ranges).map(|_| read_range(&mut reader));
-        let ranges = ranges.collect::<Result<Vec<_>, _>>();
-        let (Ok(entries), Ok(ranges)) = (entries, ranges) else {
-            return Err(SegmentFault::Index);
-        };
+        let ranges = decode_segment_ranges(ranges, footer)?;
+        let mut reader = Reader::new(index);
+        let entries = (0..index.len() / ENTRY_BYTES).map(|_| read_entry(&mut reader));
+        let entries = entries
+            .collect::<Result<_, _>>()
+            .map_err(|_| SegmentFault::Index)?;
         let index = Self { entries, ranges };
         if index.is_sound(footer.index_at) {
             Ok(index)
@@ -288,8 +310,7 @@ impl SegmentIndex {
             (a.partition, a.base) < (b.partition, b.base)
                 && (a.partition != b.partition || a.end() <= b.base)
         });
-        let ranges = self.ranges.is_sorted_by(|a, b| a.partition < b.partition);
-        placed && ordered && ranges
+        placed && ordered
     }
 
     /// Adds the next block in key order.
@@ -354,6 +375,8 @@ impl SegmentIndex {
             out.extend_from_slice(&entry.length.to_le_bytes());
             out.extend_from_slice(&entry.position.to_le_bytes());
         }
+        let index_crc = crc32c::crc32c(&out);
+        let ranges_at = out.len();
         for range in &self.ranges {
             out.extend_from_slice(&range.partition.0.to_le_bytes());
             out.extend_from_slice(&range.first.0.to_le_bytes());
@@ -362,12 +385,13 @@ impl SegmentIndex {
             out.extend_from_slice(&range.time_min.0.to_le_bytes());
             out.extend_from_slice(&range.time_max.0.to_le_bytes());
         }
-        let crc = crc32c::crc32c(&out);
+        let ranges_crc = crc32c::crc32c(&out[ranges_at..]);
         let footer = out.len();
         out.extend_from_slice(&index_at.to_le_bytes());
         out.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         out.extend_from_slice(&(self.ranges.len() as u16).to_le_bytes());
-        out.extend_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&index_crc.to_le_bytes());
+        out.extend_from_slice(&ranges_crc.to_le_bytes());
         let footer_crc = crc32c::crc32c(&out[footer..]);
         out.extend_from_slice(&footer_crc.to_le_bytes());
         out.extend_from_slice(&FOOTER_MAGIC);
@@ -475,7 +499,8 @@ mod tests {
         let file_bytes = index_at + bytes.len() as u64;
         let decode = |bytes: &[u8], file_bytes| {
             let footer = decode_segment_footer(bytes, file_bytes)?;
-            let index = bytes.get(..footer.index_bytes).ok_or(SegmentFault::Index)?;
+            let end = footer.index_bytes + footer.ranges_bytes;
+            let index = bytes.get(..end).ok_or(SegmentFault::Index)?;
             SegmentIndex::decode(index, &footer)
         };
         assert_eq!(decode(&bytes, file_bytes), Ok(index()));

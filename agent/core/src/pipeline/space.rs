@@ -58,6 +58,8 @@ impl Gateway {
                 (!self.retention.is_in_trouble()).then_some(text)
             }
             StoreEvent::Recovered => Some(String::from("store: writing works again")),
+            StoreEvent::Lost(loss) => Some(format!("a damaged block was met: {loss}")),
+            StoreEvent::Note(text) => Some(text.clone()),
             StoreEvent::Sealed(_) | StoreEvent::Removed(_) | StoreEvent::Disk { .. } => None,
         };
         self.effects

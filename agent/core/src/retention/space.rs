@@ -197,6 +197,7 @@ impl Retention {
                 self.disk.trouble = Some(error.clone());
             }
             StoreEvent::Recovered => self.disk.trouble = None,
+            StoreEvent::Lost(_) | StoreEvent::Note(_) => {}
         }
         self.dirty = true;
     }

@@ -144,6 +144,19 @@ impl MemoryStore {
         self.faults = faults;
     }
 
+    /// All blocks of a partition, synced or not.
+    pub fn blocks(&self, at: TopicPartition) -> impl Iterator<Item = StoredBlock> + '_ {
+        let mine = self
+            .visible
+            .blocks
+            .iter()
+            .filter(move |(key, _)| key.at == at);
+        mine.map(|(key, bytes)| StoredBlock {
+            key: *key,
+            bytes: bytes.clone(),
+        })
+    }
+
     /// Batches that a crash may lose.
     #[must_use]
     pub fn unsynced(&self) -> usize {
@@ -295,6 +308,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn recover(&mut self) -> Result<(), StoreError> {
+        self.unsynced.clear();
+        self.visible = self.durable.clone();
+        self.failed = None;
+        Ok(())
+    }
+
     fn read(
         &self,
         at: TopicPartition,
@@ -303,10 +323,11 @@ impl Store for MemoryStore {
     ) -> Result<Vec<StoredBlock>, StoreError> {
         let key = |base, chunk| BlockKey { at, base, chunk };
         let blocks = &self.visible.blocks;
-        let first = blocks
+        let holding = blocks
             .range(key(Offset(0), 0)..=key(from, u16::MAX))
             .next_back()
-            .map_or(from, |(found, _)| found.base);
+            .filter(|(key, bytes)| decode_head(**key, bytes).is_ok_and(|head| head.end() > from));
+        let first = holding.map_or(from, |(found, _)| found.base);
         let mut sum = 0;
         Ok(blocks
             .range(key(first, 0)..=key(Offset(u64::MAX), u16::MAX))

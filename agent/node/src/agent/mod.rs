@@ -16,23 +16,25 @@ use forebay_core::ingest::Router;
 use forebay_core::payload::{GatewayName, GatewayStatus, UPSTREAM_TOPIC};
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::Names;
-use forebay_core::store::Store as _;
+use forebay_core::store::{Store as _, StoreOpened};
 use forebay_core::units::{PortId, Span};
 use forebay_wire::ids::DeviceUid;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use self::runtime::{Control, Events, Outside, Runtime};
-use crate::config::{Config, DevicePort, SyncMode};
+use crate::config::{Config, DevicePort, LogConfig, SyncMode};
 use crate::local::{Asked, LocalSocket};
 use crate::mqtt::client::Status;
 use crate::mqtt::publisher::{MqttPublisher, PublisherConfig};
 use crate::mqtt::settings::client_settings;
 use crate::ports::{Baud, MonoClock, PortConfig, PortPlace, Ports, Say};
-use crate::store::{LogStore, StorageThread, SyncPolicy};
+use crate::store::{LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy};
 
 /// Events that may wait per channel; above it their sources wait.
 const EVENTS_MAX: usize = 256;
+/// Pause between tries to open a log on a full disk.
+const FULL_DISK_WAIT: Duration = Duration::from_secs(1);
 /// How long a stopping agent waits for its disk.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 /// How long a stopping agent waits for answers of its broker.
@@ -49,22 +51,21 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens the log and starts everything, on the current tokio runtime.
+    /// Opens the log and starts everything, on the current tokio runtime. Waits while
+    /// the disk is too full to open the log.
     ///
     /// # Errors
     /// A sentence: what is missing or taken, where, and what to do.
-    pub fn start(config: &Config, say: &Say) -> Result<Self, String> {
+    pub async fn start(config: &Config, say: &Say) -> Result<Self, String> {
         let gateway = config.gateway().map_err(|error| error.to_string())?;
         let name = GatewayName::new(gateway).map_err(|error| error.to_string())?;
         let data_dir = &config.agent.data_dir;
-        let store = LogStore::open(data_dir).map_err(|error| error.to_string())?;
-        for loss in store.losses() {
-            say(&format!(
-                "records are lost in {}: {loss}",
-                data_dir.display()
-            ));
-        }
-        let opened = read_opened(&store).map_err(|error| error.to_string())?;
+        let (store, opened) = open_store(data_dir, store_settings(&config.log), say).await?;
+        let meta = store.meta_with_prefix(b"");
+        let opened = Opened {
+            store: opened,
+            meta: meta.map_err(|error| error.to_string())?,
+        };
         let clock = MonoClock::start();
         let core = Gateway::new(
             core_config(config, name.clone()),
@@ -172,11 +173,38 @@ fn ended(result: Result<Result<(), String>, tokio::task::JoinError>) -> Result<(
     result.unwrap_or_else(|error| Err(format!("the agent's loop broke: {error}")))
 }
 
-fn read_opened(store: &LogStore) -> Result<Opened, forebay_core::store::StoreError> {
-    Ok(Opened {
-        store: store.opened()?,
-        meta: store.meta_with_prefix(b"")?,
-    })
+/// Opens the log. A disk that is full is waited for: it may be emptied by others,
+/// and giving up would stop what can be read from being answered all the same.
+async fn open_store(
+    data_dir: &Path,
+    settings: StoreSettings,
+    say: &Say,
+) -> Result<(LogStore, StoreOpened), String> {
+    let mut told = false;
+    loop {
+        match LogStore::open(data_dir, settings) {
+            Ok(opened) => return Ok(opened),
+            Err(error @ OpenError::System { no_space: true, .. }) => {
+                if !told {
+                    say(&format!("{error}; it is tried again each second"));
+                }
+                told = true;
+                tokio::time::sleep(FULL_DISK_WAIT).await;
+            }
+            Err(error @ (OpenError::System { .. } | OpenError::Damaged { .. })) => {
+                return Err(error.to_string());
+            }
+            Err(error @ OpenError::Locked { .. }) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn store_settings(log: &LogConfig) -> StoreSettings {
+    StoreSettings {
+        generation_bytes: log.generation_bytes,
+        generation_age: log.generation_age,
+        ballast_bytes: log.ballast_bytes,
+    }
 }
 
 fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {

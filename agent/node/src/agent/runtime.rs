@@ -195,6 +195,7 @@ impl Runtime {
                 self.handle(Input::Fetched(FetchToken(token), blocks));
             }
             Answer::Failed { error, .. } => self.handle(Input::StoreFailed(error)),
+            Answer::Event(event) => self.handle(Input::Store(event)),
         }
         self.send_waiting();
     }
@@ -336,8 +337,7 @@ impl Runtime {
                         bytes_max,
                     });
                 }
-                // There are no segments yet to remove.
-                Effect::Remove(_) => {}
+                Effect::Remove(segments) => self.ask_store(Request::Remove(segments)),
                 Effect::Publish {
                     conn,
                     send,

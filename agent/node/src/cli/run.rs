@@ -59,7 +59,11 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
     let signals = |error| format!("no signal handler: {error}");
     let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
-    let mut agent = Agent::start(config, &say)?;
+    let mut agent = tokio::select! {
+        started = Agent::start(config, &say) => started?,
+        _ = terminate.recv() => return Ok(()),
+        _ = interrupt.recv() => return Ok(()),
+    };
     say(&format!(
         "gateway {name} is running; ask it with: forebay status --socket {}",
         agent.socket().display()

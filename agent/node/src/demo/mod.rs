@@ -131,7 +131,7 @@ async fn start(args: &DemoArgs, dir: &Path) -> Result<Parts, String> {
         .map_err(|error| format!("the demo's own config: {error}"))?;
     let upstream = config.upstream().map_err(|error| error.to_string())?;
     let upstream = UpstreamProcess::spawn(upstream, &say)?;
-    let agent = Agent::start(&config, &say)?;
+    let agent = Agent::start(&config, &say).await?;
     Ok(Parts {
         devices,
         agent,

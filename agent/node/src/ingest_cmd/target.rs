@@ -48,7 +48,7 @@ impl Target {
             .enable_all()
             .build()
             .map_err(|error| format!("no threads: {error}"))?;
-        let agent = runtime.block_on(async { Agent::start(&config, say) })?;
+        let agent = runtime.block_on(Agent::start(&config, say))?;
         let agent = Box::new(agent);
         Ok(Self::Here { runtime, agent })
     }

@@ -1,24 +1,24 @@
-//! What is known of the log beside its database: a small file, written whole at
-//! every opening and clean close, that a damaged database cannot take along.
-//!
-//! sled takes a damaged page for the torn end of its file and drops what follows,
-//! without a word. This file shows the loss, and keeps the log id and the highest
-//! epoch, so that no later record can look like one that was lost.
+//! What is known of the log beside its data: a small file, written whole at every
+//! opening, after every seal and at a clean close, that damaged data cannot take
+//! along. It keeps the log id, the highest epoch and how far each partition was
+//! durable, so that a loss is seen and no later record can look like one that was
+//! lost.
 //!
 //! Bound: [`FILE_BYTES_MAX`]. Text format: `agent/node/docs/store.md`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use forebay_core::log::key::{BlockKey, TopicPartition};
+use forebay_core::log::key::TopicPartition;
 use forebay_core::units::{Epoch, LogId, Offset, PartitionId, TopicId};
 
-use super::{OpenError, sync_dir};
+use super::{OpenError, fault, sync_dir};
 
 const FILE_NAME: &str = "identity";
 const FIRST_LINE: &str = "forebay log 1";
-/// Tails of some 30,000 partitions.
+/// Heads of some 30,000 partitions.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// See the module's text.
@@ -27,8 +27,8 @@ pub(super) struct Identity {
     pub(super) log_id: LogId,
     /// Highest that was ever begun.
     pub(super) epoch: Epoch,
-    /// Key of the last block of each partition, as it was when this was written.
-    pub(super) tails: Vec<BlockKey>,
+    /// Offset below which each partition was durable when this was written.
+    pub(super) heads: BTreeMap<TopicPartition, Offset>,
 }
 
 impl Identity {
@@ -60,7 +60,9 @@ impl Identity {
             let mut file = std::fs::File::create(&new)?;
             file.write_all(self.text().as_bytes())?;
             file.sync_all()?;
+            fault::point("identity.new");
             std::fs::rename(&new, log_dir.join(FILE_NAME))?;
+            fault::point("identity.renamed");
             sync_dir(log_dir)
         };
         write().map_err(|error| OpenError::system(&new, "write", &error))
@@ -70,13 +72,12 @@ impl Identity {
         let Self {
             log_id,
             epoch,
-            tails,
+            heads,
         } = self;
         let mut out = format!("{FIRST_LINE}\nlog_id {log_id}\nepoch {}\n", epoch.0);
-        for key in tails {
-            let BlockKey { at, base, chunk } = key;
+        for (at, head) in heads {
             let (topic, partition) = (at.topic.0, at.partition.0);
-            writeln!(out, "tail {topic} {partition} {} {chunk}", base.0)
+            writeln!(out, "head {topic} {partition} {}", head.0)
                 .expect("writing to a String cannot fail");
         }
         let crc = crc32c::crc32c(out.as_bytes());
@@ -97,22 +98,19 @@ impl Identity {
         Some(Self {
             log_id: LogId(log_id.to_be_bytes()),
             epoch: Epoch(epoch),
-            tails: lines.map(parse_tail).collect::<Option<_>>()?,
+            heads: lines.map(parse_head).collect::<Option<_>>()?,
         })
     }
 }
 
-fn parse_tail(line: &str) -> Option<BlockKey> {
-    let mut numbers = line.strip_prefix("tail ")?.split(' ');
-    let key = BlockKey {
-        at: TopicPartition {
-            topic: TopicId(numbers.next()?.parse().ok()?),
-            partition: PartitionId(numbers.next()?.parse().ok()?),
-        },
-        base: Offset(numbers.next()?.parse().ok()?),
-        chunk: numbers.next()?.parse().ok()?,
+fn parse_head(line: &str) -> Option<(TopicPartition, Offset)> {
+    let mut numbers = line.strip_prefix("head ")?.split(' ');
+    let at = TopicPartition {
+        topic: TopicId(numbers.next()?.parse().ok()?),
+        partition: PartitionId(numbers.next()?.parse().ok()?),
     };
-    numbers.next().is_none().then_some(key)
+    let head = Offset(numbers.next()?.parse().ok()?);
+    numbers.next().is_none().then_some((at, head))
 }
 
 #[cfg(test)]
@@ -120,18 +118,17 @@ mod tests {
     use super::*;
 
     fn identity() -> Identity {
-        let tail = |topic, partition, base| BlockKey {
-            at: TopicPartition {
+        let head = |topic, partition, offset| {
+            let at = TopicPartition {
                 topic: TopicId(topic),
                 partition: PartitionId(partition),
-            },
-            base: Offset(base),
-            chunk: 0,
+            };
+            (at, Offset(offset))
         };
         Identity {
             log_id: LogId([0x0a; 16]),
             epoch: Epoch(7),
-            tails: vec![tail(1, 0, 55), tail(16, 3, u64::MAX)],
+            heads: BTreeMap::from([head(1, 0, 55), head(16, 3, u64::MAX)]),
         }
     }
 
@@ -140,8 +137,8 @@ mod tests {
         let text = identity().text();
         let id = "0a".repeat(16);
         let want = format!(
-            "forebay log 1\nlog_id {id}\nepoch 7\ntail 1 0 55 0\n\
-             tail 16 3 18446744073709551615 0\ncrc "
+            "forebay log 1\nlog_id {id}\nepoch 7\nhead 1 0 55\n\
+             head 16 3 18446744073709551615\ncrc "
         );
         assert!(text.starts_with(&want), "{text}");
         assert_eq!(Identity::parse(&text), Some(identity()));

@@ -48,10 +48,11 @@ impl DirLock {
             Err(TryLockError::Error(error)) => return Err(system("lock", error)),
         }
         let pid = std::process::id();
-        file.set_len(0)
+        // The pid is a courtesy: on a full disk the lock holds without it.
+        let _ = file
+            .set_len(0)
             .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{pid}"))
-            .map_err(|error| system("write the pid", error))?;
+            .and_then(|()| writeln!(file, "{pid}"));
         Ok(Self { _file: file })
     }
 }

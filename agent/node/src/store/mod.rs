@@ -1,23 +1,46 @@
-//! Bytes on disk: the log store over sled, the lock that keeps a second process
-//! out, and the one thread that writes.
+//! Bytes on disk: the log store, the lock that keeps a second process out, and the
+//! one thread that writes.
 //!
-//! Layout of a data directory (byte tables in `agent/node/docs/store.md`):
-//! `lock`, `log/identity`, `log/g-<number>/` with one sled database per generation.
+//! sled takes the writes of the newest generation; a full one is sealed into plain
+//! segment files. Layout of a data directory: `agent/node/docs/store.md`.
+
+mod ballast;
+pub mod fault;
+mod lock;
+mod names;
 
 mod identity;
-mod lock;
+mod raw;
+#[cfg(test)]
+mod samples;
+mod segment_file;
 mod sled_db;
+
+mod catalog;
+mod meta_db;
+mod unsealed;
+
+mod opening;
+mod sealer;
 
 mod log_store;
 mod thread;
 
 pub use lock::DirLock;
-pub use log_store::{LogStore, Loss};
+pub use log_store::{LogStore, StoreSettings};
+pub use names::segment_name;
+pub use raw::{Chosen, RawBlock, choose, search};
+pub use segment_file::{SegmentFile, SegmentWriter, sealed_now};
 pub use sled_db::{Entry, SledDb, VALUE_BYTES_MAX, Write};
 pub use thread::{Answer, Refused, Request, StorageThread, SyncPolicy};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// The tree of a generation's database that holds its blocks.
+const TREES: [&str; 1] = ["blocks"];
+/// Its place among [`TREES`].
+const BLOCKS: usize = 0;
 
 /// Why a data directory could not be opened. Nothing in it was deleted.
 #[derive(Debug)]

@@ -113,18 +113,39 @@ impl SledDb {
     /// When a key or value is longer than the bounds above.
     pub fn write(&mut self, writes: &[Write<'_>]) -> Result<(), StoreError> {
         for write in writes {
-            let value_bytes = write.value.map_or(0, <[u8]>::len);
-            assert!(
-                write.key.len() <= STORE_KEY_BYTES_MAX && value_bytes <= VALUE_BYTES_MAX,
-                "an entry of {} and {value_bytes} bytes would spill",
-                write.key.len(),
-            );
+            check_bounds(write.key, write.value.map_or(0, <[u8]>::len));
         }
         self.refuse_when_failed()?;
         if writes.is_empty() {
             return Ok(());
         }
         let done = guarded("append", || transact(&self.trees, writes));
+        self.remember(done)
+    }
+
+    /// Inserts entries into one tree, all or none. Durable after [`SledDb::sync`].
+    /// Faster than [`SledDb::write`], which can do more.
+    ///
+    /// # Errors
+    /// When sled fails; see the module's text.
+    ///
+    /// # Panics
+    /// When a key or value is longer than the bounds above.
+    pub fn insert_all<'a>(
+        &mut self,
+        tree: usize,
+        entries: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), StoreError> {
+        self.refuse_when_failed()?;
+        let mut batch = sled::Batch::default();
+        for (key, value) in entries {
+            check_bounds(key, value.len());
+            batch.insert(key, value);
+        }
+        let done = guarded("append", || {
+            let applied = self.trees[tree].apply_batch(batch);
+            applied.map_err(|error| sled_error("append", &error))
+        });
         self.remember(done)
     }
 
@@ -144,6 +165,7 @@ impl SledDb {
         })?;
         // The flush above hands the bytes to the system; only this call makes the
         // file's size and the drive's cache follow.
+        super::fault::point("sync.flushed");
         self.file
             .sync_data()
             .map_err(|error| io_error("fdatasync", &error))?;
@@ -221,6 +243,12 @@ impl SledDb {
         )
     }
 
+    /// Whether nothing is written any more until it is opened again.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     fn check_blobs(&self) -> Result<(), StoreError> {
         let blobs = self.dir.join("blobs");
         let mut entries =
@@ -245,6 +273,14 @@ impl SledDb {
         }
         done
     }
+}
+
+fn check_bounds(key: &[u8], value_bytes: usize) {
+    assert!(
+        key.len() <= STORE_KEY_BYTES_MAX && value_bytes <= VALUE_BYTES_MAX,
+        "an entry of {} and {value_bytes} bytes would spill",
+        key.len(),
+    );
 }
 
 /// Creates beside its place, syncs, and moves there: half a database is never
@@ -380,7 +416,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("panic: {}", text.unwrap_or("without a text"))
 }
 
-fn io_error(doing: &'static str, error: &std::io::Error) -> StoreError {
+pub(super) fn io_error(doing: &'static str, error: &std::io::Error) -> StoreError {
     StoreError {
         doing,
         said: error.to_string(),

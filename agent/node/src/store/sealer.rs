@@ -1,0 +1,247 @@
+//! The thread that makes segments of generations, and databases for new ones, while
+//! the storage thread goes on. Jobs are done in order; it decides nothing.
+//!
+//! Holds always: a generation is removed only when all its segments are synced
+//! under their names. Bound: one generation at a time.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use forebay_core::log::key::StoredBlock;
+use forebay_core::log::segment::{SegmentHead, SegmentId, SegmentInfo};
+use forebay_core::store::StoreError;
+use forebay_core::units::{Epoch, GenerationNo, LogId, TopicId};
+
+use super::identity::Identity;
+use super::names::{REMOVING, generation_name, now_utc, quarantine, remove_all, with_end};
+use super::segment_file::SegmentWriter;
+use super::sled_db::{SledDb, io_error};
+use super::unsealed::Unsealed;
+use super::{OpenError, TREES, fault, sync_dir};
+
+/// What the thread is asked.
+#[derive(Debug)]
+enum Job {
+    /// Rewrite a generation as segments.
+    Seal { unsealed: Unsealed, merge: bool },
+    /// Remove a sealed generation, or move it to quarantine; the last use of it.
+    Clear(Unsealed),
+    /// Create the database of a generation.
+    Create(GenerationNo),
+    /// Say beside the data how far it reaches.
+    WriteIdentity(Identity),
+}
+
+/// What the thread has done.
+#[derive(Debug)]
+pub(super) enum Done {
+    Sealed(GenerationNo, Result<Vec<SegmentInfo>, StoreError>),
+    /// A damaged generation stands there now.
+    Quarantined(PathBuf),
+    Created(GenerationNo, Result<Box<SledDb>, OpenError>),
+}
+
+/// Handle of the thread; dropping it ends the thread after the job it has.
+#[derive(Debug)]
+pub(super) struct Sealer {
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Done>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What segments say of the log that they belong to.
+#[derive(Debug, Clone)]
+pub(super) struct SealInfo {
+    pub(super) data_dir: PathBuf,
+    pub(super) log_dir: PathBuf,
+    pub(super) log_id: LogId,
+    pub(super) epoch: Epoch,
+}
+
+impl Sealer {
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(super) fn spawn(info: SealInfo) -> std::io::Result<Self> {
+        let (jobs, asked) = channel();
+        let (answer, done) = channel();
+        let thread = std::thread::Builder::new()
+            .name("forebay-seal".to_owned())
+            .spawn(move || {
+                for job in asked {
+                    if let Some(done) = info.work(job)
+                        && answer.send(done).is_err()
+                    {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            jobs: Some(jobs),
+            done,
+            thread: Some(thread),
+        })
+    }
+
+    fn ask(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // An ended thread answers nothing; what waits is sealed at the next start.
+            let _ = jobs.send(job);
+        }
+    }
+
+    pub(super) fn seal(&self, unsealed: Unsealed, merge: bool) {
+        self.ask(Job::Seal { unsealed, merge });
+    }
+
+    pub(super) fn clear(&self, unsealed: Unsealed) {
+        self.ask(Job::Clear(unsealed));
+    }
+
+    pub(super) fn create(&self, generation: GenerationNo) {
+        self.ask(Job::Create(generation));
+    }
+
+    pub(super) fn write_identity(&self, identity: Identity) {
+        self.ask(Job::WriteIdentity(identity));
+    }
+
+    /// What was done, if anything was.
+    pub(super) fn poll(&self) -> Option<Done> {
+        self.done.try_recv().ok()
+    }
+
+    /// Waits for the next thing done; `None` when the thread has ended.
+    pub(super) fn wait(&self) -> Option<Done> {
+        self.done.recv().ok()
+    }
+}
+
+impl Drop for Sealer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl SealInfo {
+    fn work(&self, job: Job) -> Option<Done> {
+        match job {
+            Job::Seal { unsealed, merge } => {
+                let generation = unsealed.generation;
+                Some(Done::Sealed(generation, self.seal(&unsealed, merge)))
+            }
+            Job::Clear(unsealed) => self.clear(unsealed),
+            Job::WriteIdentity(identity) => {
+                // An older one that stands there only knows less.
+                let _ = identity.write(&self.log_dir);
+                None
+            }
+            Job::Create(generation) => {
+                let created = create_generation(&self.log_dir, generation);
+                Some(Done::Created(generation, created.map(Box::new)))
+            }
+        }
+    }
+
+    fn seal(&self, unsealed: &Unsealed, merge: bool) -> Result<Vec<SegmentInfo>, StoreError> {
+        fault::point("seal.started");
+        let mut topics = Topics {
+            info: self,
+            generation: unsealed.generation,
+            merge,
+            open: None,
+            done: BTreeMap::new(),
+        };
+        unsealed.source.for_each(|block| topics.push(block))?;
+        let sealed = topics.finish().and_then(|infos| {
+            sync_dir(&self.log_dir)?;
+            fault::point("seal.all-renamed");
+            Ok(infos)
+        });
+        let sealed = sealed.map_err(|error| io_error("seal", &error))?;
+        fault::point("seal.done");
+        Ok(sealed)
+    }
+
+    /// What stands in `unsealed.dir` stands in segments too. When it cannot be
+    /// removed now, the next start does it.
+    fn clear(&self, unsealed: Unsealed) -> Option<Done> {
+        let Unsealed {
+            dir,
+            source,
+            damaged,
+            ..
+        } = unsealed;
+        // Closes the database: its last writes end before its files go.
+        drop(source);
+        if damaged {
+            return quarantine(&self.data_dir, &dir).ok().map(Done::Quarantined);
+        }
+        let removing = with_end(&dir, REMOVING);
+        if std::fs::rename(&dir, &removing).is_ok() {
+            fault::point("unseal.renamed");
+            let _ = sync_dir(&self.log_dir).and_then(|()| remove_all(&removing));
+            fault::point("unseal.removed");
+        }
+        None
+    }
+}
+
+/// Creates the database of a generation.
+pub(super) fn create_generation(
+    log_dir: &Path,
+    generation: GenerationNo,
+) -> Result<SledDb, OpenError> {
+    let db = SledDb::open(&log_dir.join(generation_name(generation)), &TREES);
+    fault::point("generation.created");
+    db
+}
+
+/// Blocks in key order become one segment per topic.
+struct Topics<'a> {
+    info: &'a SealInfo,
+    generation: GenerationNo,
+    merge: bool,
+    open: Option<(TopicId, SegmentWriter)>,
+    done: BTreeMap<TopicId, SegmentInfo>,
+}
+
+impl Topics<'_> {
+    fn push(&mut self, block: StoredBlock) -> std::io::Result<()> {
+        let topic = block.key.at.topic;
+        if self.open.as_ref().is_none_or(|(open, _)| *open != topic) {
+            self.close()?;
+            let head = SegmentHead {
+                log_id: self.info.log_id,
+                id: SegmentId {
+                    generation: self.generation,
+                    topic,
+                },
+                sealed_at: now_utc(),
+                epoch: self.info.epoch,
+            };
+            let writer = SegmentWriter::create(&self.info.log_dir, head, self.merge)?;
+            self.open = Some((topic, writer));
+        }
+        match &mut self.open {
+            Some((_, writer)) => writer.push(block),
+            None => Ok(()),
+        }
+    }
+
+    fn close(&mut self) -> std::io::Result<()> {
+        if let Some((topic, writer)) = self.open.take() {
+            self.done.insert(topic, writer.finish()?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> std::io::Result<Vec<SegmentInfo>> {
+        self.close()?;
+        Ok(self.done.into_values().collect())
+    }
+}
