@@ -17,6 +17,7 @@ use self::contents::{Contents, Whole};
 use super::{
     SegmentId, Store, StoreError, StoreEvent, StoreInfo, StoreOpened, StoredBlock, WriteBatch,
 };
+use crate::log::decode::decode_head;
 use crate::log::key::{BlockKey, TopicPartition};
 use crate::units::{Epoch, EventTime, LogId, Offset};
 

@@ -123,7 +123,9 @@ fn sealed(store: &mut MemoryStore) -> Vec<SegmentInfo> {
         StoreEvent::Removed(_)
         | StoreEvent::Disk { .. }
         | StoreEvent::Trouble(_)
-        | StoreEvent::Recovered => None,
+        | StoreEvent::Recovered
+        | StoreEvent::Lost(_)
+        | StoreEvent::Note(_) => None,
     });
     sealed.flatten().collect()
 }
