@@ -5,9 +5,9 @@
 //! Holds always: what the engine emits is a function of the order of the log alone.
 //! After a restart it is fed from the first reading that is kept; rows of readings
 //! before [`Since::place`] are left out, as they are all in their topic, and of the
-//! rows after it as many as stand there already: they are the same rows. Where the
-//! log lost something between, none is left out: a row twice is better than none.
-//! Knows no clock and no store.
+//! rows after it those that stand there already. Knows no clock and no store.
+
+use std::collections::VecDeque;
 
 use forebay_wire::ids::DeviceUid;
 
@@ -37,7 +37,7 @@ pub struct Place {
 }
 
 /// How far a derived topic of one partition has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Since {
     /// All rows of readings before this place are in the topic.
     pub place: Place,
@@ -45,15 +45,45 @@ pub struct Since {
     pub next: Offset,
 }
 
+/// Rows of readings after the kept place that stand in the topic already.
+#[derive(Debug, Clone)]
+enum Stored {
+    /// Their lines, in order.
+    Lines(VecDeque<Vec<u8>>),
+    /// Too many to be held: they are counted off. Where the log lost readings between,
+    /// none is: a row twice is better than none.
+    Count(u64),
+}
+
+impl Stored {
+    /// Whether a line stands there; `identity` are the bytes that say which one it is.
+    /// Where readings were trimmed, the figures may be others, and lines before it may
+    /// not come again.
+    fn take(&mut self, identity: &[u8]) -> bool {
+        match self {
+            Self::Lines(lines) => {
+                let found = lines.iter().position(|line| line.starts_with(identity));
+                if let Some(index) = found {
+                    lines.drain(..=index);
+                }
+                found.is_some()
+            }
+            Self::Count(count) => {
+                let some = *count > 0;
+                *count = count.saturating_sub(1);
+                some
+            }
+        }
+    }
+}
+
 /// Where the rows of one stream go.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Output {
     /// `None`: the log has no room for one more definition; its rows are left out.
     topic: Option<TopicId>,
-    since: Place,
-    /// Rows of readings after `since` that stand in the topic and are still to be
-    /// emitted again.
-    known: u64,
+    since: Since,
+    stored: Stored,
     /// It has rows that the kept place does not cover.
     moved: bool,
 }
@@ -84,29 +114,31 @@ pub struct Derive {
     pub(crate) index: TimeIndex,
     pub(crate) live: LiveTable,
     scratch: Vec<OutRow>,
+    /// What rows stand there already is of readings before this place.
+    stored_until: Place,
     pub(crate) counters: DeriveCounters,
 }
 
 impl Derive {
     /// The engine of `partition` that writes window n to `topics[n]`, if it has one.
-    /// `since` says how far a topic has come, and its durable head.
+    /// `since` says how far a topic has come, and its durable head; what stands there
+    /// is of readings before `stored_until`.
     #[must_use]
     pub fn new(
         partition: PartitionId,
         config: &EngineConfig,
         topics: &[Option<TopicId>],
         since: impl Fn(TopicId) -> (Since, Offset),
+        stored_until: Place,
     ) -> Self {
         let outputs = topics.iter().chain(&[Some(LATE), Some(QUARANTINE)]);
         let outputs = outputs.map(|topic| {
-            let (place, known) = topic.map_or((Place::default(), 0), |topic| {
-                let (since, head) = since(topic);
-                (since.place, head.0.saturating_sub(since.next.0))
-            });
+            let since = topic.map(&since);
+            let (since, head) = since.unwrap_or_default();
             Output {
                 topic: *topic,
-                since: place,
-                known,
+                since,
+                stored: Stored::Count(head.0.saturating_sub(since.next.0)),
                 moved: false,
             }
         });
@@ -117,7 +149,17 @@ impl Derive {
             index: TimeIndex::default(),
             live: LiveTable::default(),
             scratch: Vec::new(),
+            stored_until,
             counters: DeriveCounters::default(),
+        }
+    }
+
+    /// The lines of `topic` that stand there after its kept place, before anything
+    /// is fed.
+    pub fn set_stored(&mut self, topic: TopicId, lines: &VecDeque<Vec<u8>>) {
+        let of = |output: &&mut Output| output.topic == Some(topic);
+        for output in self.outputs.iter_mut().filter(of) {
+            output.stored = Stored::Lines(lines.clone());
         }
     }
 
@@ -161,20 +203,15 @@ impl Derive {
         }
     }
 
-    /// Readings before `end` are missing that a run before may have had: what it
-    /// wrote of them cannot be told from what follows.
+    /// Readings before `end` are missing that a run before may have had: how many rows
+    /// it wrote of what follows cannot be counted any more.
     pub fn on_hole(&mut self, end: Place) {
-        for output in self.outputs.iter_mut().filter(|output| output.since < end) {
-            output.known = 0;
+        let before = |output: &&mut Output| output.since.place < end;
+        for output in self.outputs.iter_mut().filter(before) {
+            if let Stored::Count(count) = &mut output.stored {
+                *count = 0;
+            }
         }
-    }
-
-    /// The rows of `topic` after its kept place are not all there: none of what
-    /// follows counts as known.
-    pub fn on_rows_lost(&mut self, topic: TopicId) {
-        let lost = |output: &&mut Output| output.topic == Some(topic);
-        let outputs = self.outputs.iter_mut().filter(lost);
-        outputs.for_each(|output| output.known = 0);
     }
 
     fn write_rows(&mut self, place: Place, now: Mono, commit: &mut GroupCommit) {
@@ -190,18 +227,20 @@ impl Derive {
                 self.counters.rows_homeless += 1;
                 continue;
             };
-            // Before the known ones are counted off: it does not stand among them.
+            // Before those that stand there: it is not among them.
             let mut line = Vec::new();
-            row.write_json(&mut line);
+            let identity = row.write_json(&mut line);
             if line.len() > ROW_BYTES_MAX {
                 self.counters.rows_oversize += 1;
                 continue;
             }
-            if place < output.since {
+            if place < output.since.place {
                 continue;
             }
-            if output.known > 0 {
-                output.known -= 1;
+            if place >= self.stored_until {
+                output.stored = Stored::Count(0);
+            }
+            if output.stored.take(&line[..identity]) {
                 continue;
             }
             let at = TopicPartition {
@@ -228,17 +267,21 @@ impl Derive {
         let partition = self.partition;
         let mut out = Vec::new();
         for output in &mut self.outputs {
-            let worth = output.moved || (all && place > output.since);
-            let Some(topic) = output.topic.filter(|_| worth && place >= output.since) else {
+            let worth = output.moved || (all && place > output.since.place);
+            let reached = place >= output.since.place;
+            let Some(topic) = output.topic.filter(|_| worth && reached) else {
                 continue;
             };
             let at = TopicPartition { topic, partition };
-            let next = Offset(commit.next(at).0.saturating_sub(output.known));
+            output.since.place = place;
+            output.since.next = match &output.stored {
+                // Lines that have not come again yet, or never will: from the first on.
+                Stored::Lines(lines) if !lines.is_empty() => output.since.next,
+                Stored::Lines(_) => commit.next(at),
+                Stored::Count(count) => Offset(commit.next(at).0.saturating_sub(*count)),
+            };
             output.moved = false;
-            if output.known == 0 {
-                output.since = place;
-            }
-            out.push((at, Since { place, next }));
+            out.push((at, output.since));
         }
         out
     }
@@ -305,13 +348,19 @@ mod tests {
             };
             let heads = BTreeMap::from([(at(FIRST), Offset(head))]);
             let commit = GroupCommit::new(Epoch(1), Span(0), heads);
-            let derive = Derive::new(PartitionId(0), &config, topics, |topic| {
-                let since = Since {
-                    place: place(since),
-                    next: Offset(if topic == FIRST { next } else { 0 }),
-                };
-                (since, commit.head(at(topic)))
-            });
+            let derive = Derive::new(
+                PartitionId(0),
+                &config,
+                topics,
+                |topic| {
+                    let since = Since {
+                        place: place(since),
+                        next: Offset(if topic == FIRST { next } else { 0 }),
+                    };
+                    (since, commit.head(at(topic)))
+                },
+                place(u64::MAX),
+            );
             Self { derive, commit }
         }
 
@@ -394,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_none_is_left_out() {
+    fn after_a_loss_none_is_counted_off() {
         let fed = || Fed::new("first", &[Some(FIRST), None], 4, 4, 6);
         let mut holes = fed();
         holes.derive.on_hole(place(4));
@@ -402,12 +451,52 @@ mod tests {
         let mut holes = fed();
         holes.derive.on_hole(place(5));
         assert_eq!(holes.feed(5..8), 9, "one after it");
-        let mut rows = fed();
-        rows.derive.on_rows_lost(FIRST);
-        assert_eq!(rows.feed(0..8), 10, "rows of the topic itself");
-        let mut others = fed();
-        others.derive.on_rows_lost(LATE);
-        assert_eq!(others.feed(0..8), 8, "rows of another one");
+    }
+
+    /// Lines of a row per reading with this `count` figure.
+    fn lines(rows: &[(u64, u64)]) -> VecDeque<Vec<u8>> {
+        let line = |(time, count): &(u64, u64)| {
+            let head = "{\"stream\":\"first\",\"device\":\"0101010101010101\",\"channel\":\"a\"";
+            let time = format!("1970-01-01T00:00:00.00000{time}Z");
+            format!("{head},\"time\":\"{time}\",\"count\":{count}}}").into_bytes()
+        };
+        rows.iter().map(line).collect()
+    }
+
+    #[test]
+    fn lines_that_stand_there_are_left_out_whatever_is_missing_before() {
+        for (name, stored, from, want) in [
+            ("all of them", &[(4, 5), (5, 6)][..], 0, 4 + 4),
+            ("none", &[], 0, 4 + 4),
+            ("the first is lost", &[(5, 6)], 0, 4 + 4),
+            (
+                "other figures, as some readings are trimmed",
+                &[(4, 5), (5, 6)],
+                3,
+                4 + 4,
+            ),
+            ("one that does not come again", &[(4, 5), (5, 6)], 5, 4 + 4),
+            ("one of another reading", &[(9, 9)], 0, 4 + 5),
+        ] {
+            let head = 4 + stored.len() as u64;
+            let mut fed = Fed::new("first", &[Some(FIRST), None], 4, 4, head);
+            fed.derive.set_stored(FIRST, &lines(stored));
+            fed.derive.on_hole(place(5));
+            assert_eq!(fed.feed(from..8), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_stands_there_is_forgotten_behind_the_end_of_the_log_at_the_start() {
+        let mut fed = Fed::new("first", &[Some(FIRST), None], 4, 4, 6);
+        fed.derive.set_stored(FIRST, &lines(&[(4, 5), (6, 7)]));
+        fed.derive.stored_until = place(6);
+        assert_eq!(fed.feed(0..6), 7, "the one at 5 is new");
+        assert_eq!(
+            fed.feed(6..8),
+            9,
+            "and so is the one at 6, whatever it looks like"
+        );
     }
 
     #[test]

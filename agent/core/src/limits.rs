@@ -93,6 +93,9 @@ pub const SNAPSHOT_BYTES: u64 = 1024 * 1024;
 pub const SNAPSHOT_EVERY_US: u64 = 10_000_000;
 /// How far a derived topic has come is kept with its rows, and at least so often.
 pub const DERIVE_KEPT_EVERY_US: u64 = 10_000_000;
+/// Rows of one derived topic after its kept place that a start reads to know them
+/// again: those of the last batches. Where there are more, the kept place is lost.
+pub const STORED_ROWS_MAX: u64 = PENDING_RECORDS_MAX as u64;
 /// Rows in the topic `control` for what one start found missing of one partition, and
 /// ranges of it that are remembered as told.
 pub const LOSS_ROWS_MAX: usize = 64;

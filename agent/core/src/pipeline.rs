@@ -47,6 +47,16 @@ enum Marks {
     Written(CommitToken),
 }
 
+/// What a start writes before anything else: a record must never stand in a layout or a
+/// topic of which a crash takes the entry.
+#[derive(Debug, PartialEq, Eq)]
+enum Founding {
+    /// It goes with the next batch.
+    Given,
+    Written(CommitToken),
+    Durable,
+}
+
 /// A port's session; `None` while the accounts are being rebuilt.
 type PortSession = Option<Session>;
 
@@ -57,6 +67,7 @@ pub struct Gateway {
     pub(crate) opened: crate::store::StoreInfo,
     pub(crate) ledger: Ledger,
     accounts: Accounts,
+    founding: Founding,
     pub(crate) ports: BTreeMap<PortId, PortSession>,
     pub(crate) commit: GroupCommit,
     pub(crate) topics: TopicTable,
@@ -173,10 +184,11 @@ impl Gateway {
             .min()
     }
 
-    /// Whether the accounts say what all of the log says.
+    /// Whether the accounts say what all of the log says, and what the start had to
+    /// write is durable.
     #[must_use]
     pub fn is_recovered(&self) -> bool {
-        self.accounts.is_recovered()
+        self.accounts.is_recovered() && self.founding == Founding::Durable
     }
 
     /// Whether everything taken from devices is durable, derived and, where a
@@ -232,6 +244,9 @@ impl Gateway {
 
     fn on_committed(&mut self, token: CommitToken, now: Mono) {
         let Durable { heads, sources } = self.commit.committed(token);
+        if self.founding == Founding::Written(token) {
+            self.founding = Founding::Durable;
+        }
         for (source, next) in sources {
             self.ledger.set_durable(source, next);
         }
@@ -329,6 +344,10 @@ impl Gateway {
             let readings = batch.blocks.iter().filter(|b| b.key.at.topic == READINGS);
             self.accounts
                 .wrote(readings.map(|b| b.bytes.len() as u64).sum());
+            self.readers.on_cut();
+            if self.founding == Founding::Given {
+                self.founding = Founding::Written(token);
+            }
             if let Some(marks @ Marks::Given) = self.marks.as_mut() {
                 *marks = Marks::Written(token);
             }
@@ -344,7 +363,7 @@ impl Gateway {
             };
             self.fetch(at, from, Reader::Derive(read));
         }
-        while let Some(entries) = self.readers.next_layout(&self.commit) {
+        if let Some(entries) = self.readers.next_layout(&self.commit) {
             self.keep(entries, now);
         }
     }

@@ -5,9 +5,11 @@
 //! written, whatever partitions held them; what was written under one layout is read
 //! to its end, and its rows are given to the log, before a reading of the next one is
 //! fed. How far each derived topic has come is kept with its rows. Bound: one read
-//! per partition, or one while the past is read. Knows no clock and no store.
+//! per partition, or one while the past is read; [`STORED_ROWS_MAX`] rows of a topic
+//! are held to be known again. Knows no clock and no store.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
 use forebay_wire::ids::DeviceUid;
 
@@ -16,24 +18,27 @@ use crate::derive::{Derive, Known, Place, Since};
 use crate::engine::config::EngineConfig;
 use crate::ingest::Router;
 use crate::layout::{Layouts, Stretch};
-use crate::limits::DERIVE_KEPT_EVERY_US;
+use crate::limits::{DERIVE_KEPT_EVERY_US, STORED_ROWS_MAX};
 use crate::log::block::{Block, Body, Record};
 use crate::log::bytes::put_varint;
 use crate::log::index::TimeIndex;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{LATE, QUARANTINE, READINGS};
 use crate::log::walk::{Met, Walk};
-use crate::meta::{Entry, checked, with_crc};
-use crate::store::Loss;
+use crate::meta::{self, checked, with_crc};
 use crate::units::{Mono, Offset, PartitionId, TopicId};
 
 /// Meta keys of how far derived topics have come: this, topic, `/`, partition.
 pub const DERIVE_META_PREFIX: &[u8] = b"derive/";
 const VERSION: u8 = 1;
 
+type MetaEntry = meta::Entry;
+
 /// A read of the log for one of the readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeriveRead {
+    /// Of rows that stand in a derived topic after its kept place.
+    Stored,
     /// Of what was written before the layout.
     Past,
     /// Of what was written under it.
@@ -58,6 +63,15 @@ pub struct Readers {
     /// One per stage.
     walks: Vec<Walk>,
     since: BTreeMap<TopicPartition, Since>,
+    /// Rows that stood after the kept places when the log was opened.
+    stored: BTreeMap<TopicPartition, VecDeque<Vec<u8>>>,
+    /// What of them is still to be read, each up to where.
+    loading: VecDeque<(Walk, Offset)>,
+    /// Ends of the readings when the log was opened.
+    opened_at: BTreeMap<PartitionId, Offset>,
+    filled: Vec<MetaEntry>,
+    /// The turn of a layout has come and no batch that says so was cut yet.
+    held: bool,
     kept_at: Mono,
 }
 
@@ -69,7 +83,7 @@ impl Readers {
         config: &EngineConfig,
         topics: Vec<Option<TopicId>>,
         (layouts, anew): (Layouts, bool),
-        (meta, losses): (&[Entry], &[Loss]),
+        meta: &[MetaEntry],
         (commit, now): (&GroupCommit, Mono),
     ) -> Self {
         let read = meta.iter().filter_map(|(key, value)| parse(key, value));
@@ -77,6 +91,8 @@ impl Readers {
         for (at, since) in &mut since {
             clamp(since, *at, &layouts, commit);
         }
+        let of_readings = commit.heads().filter(|(at, _)| at.topic == READINGS);
+        let opened_at = of_readings.map(|(at, head)| (at.partition, head));
         let mut readers = Self {
             config: config.clone(),
             topics,
@@ -89,18 +105,60 @@ impl Readers {
             stages: Vec::new(),
             walks: Vec::new(),
             since,
+            stored: BTreeMap::new(),
+            loading: VecDeque::new(),
+            opened_at: opened_at.collect(),
+            filled: Vec::new(),
+            held: false,
             kept_at: now,
         };
         readers.active = readers.oldest();
+        readers.fill(commit);
+        readers.load(commit);
         readers.build(commit);
-        for Loss { at, end, .. } in losses {
-            let stage = readers.stages.get_mut(usize::from(at.partition.0));
-            let kept = readers.since.get(at).map_or(Offset(0), |since| since.next);
-            if let Some(stage) = stage.filter(|_| *end > kept) {
-                stage.on_rows_lost(at.topic);
+        readers
+    }
+
+    /// Gives each topic a place from which all rows are told, where none is kept.
+    fn fill(&mut self, commit: &GroupCommit) {
+        let place = self.place(0, Offset(0));
+        let outputs: Vec<_> = self.outputs().collect();
+        for partition in self.router().partitions() {
+            for topic in &outputs {
+                let at = TopicPartition {
+                    topic: *topic,
+                    partition,
+                };
+                let head = commit.head(at);
+                let next = if self.anew { head } else { Offset(0) };
+                if let Entry::Vacant(vacant) = self.since.entry(at) {
+                    let since = Since { place, next };
+                    vacant.insert(since);
+                    self.filled.push(entry(at, &since));
+                }
             }
         }
-        readers
+    }
+
+    /// Entries that are to be durable before a row is written.
+    pub fn take_filled(&mut self) -> Vec<MetaEntry> {
+        std::mem::take(&mut self.filled)
+    }
+
+    /// Lists the rows to be read before anything is fed.
+    fn load(&mut self, commit: &GroupCommit) {
+        let outputs: Vec<_> = self.outputs().collect();
+        for (at, since) in self
+            .since
+            .iter()
+            .filter(|(at, _)| outputs.contains(&at.topic))
+        {
+            let head = commit.head(*at);
+            let rows = head.0.saturating_sub(since.next.0);
+            if (1..=STORED_ROWS_MAX).contains(&rows) {
+                self.loading.push_back((Walk::new(*at, since.next), head));
+            }
+        }
     }
 
     /// The layout that some topic has not come to the end of.
@@ -125,16 +183,17 @@ impl Readers {
         self.past = self.layouts.before(self.active);
         self.step = 0;
         self.walk = self.past.first().map(walk_of);
-        let place = self.place(0, Offset(0));
-        let (router, anew, since) = (self.router(), self.anew, &self.since);
+        let (router, since) = (self.router(), &self.since);
         let stages = router.partitions().map(|partition| {
-            Derive::new(partition, &self.config, &self.topics, |topic| {
+            let since = |topic| {
                 let at = TopicPartition { topic, partition };
-                let head = commit.next(at);
-                let next = if anew { head } else { Offset(0) };
-                let start = Since { place, next };
-                (since.get(&at).copied().unwrap_or(start), head)
-            })
+                // Every topic of this layout has one.
+                let since = since.get(&at).copied().unwrap_or_default();
+                (since, commit.next(at))
+            };
+            let end = self.opened_at.get(&partition).copied().unwrap_or_default();
+            let until = self.place(self.past.len(), end);
+            Derive::new(partition, &self.config, &self.topics, since, until)
         });
         let first = |partition| self.layout().fence(partition);
         let walks = router.partitions();
@@ -145,6 +204,11 @@ impl Readers {
         for (stage, before) in self.stages.iter_mut().zip(before) {
             // What is read again is counted again, what is written is not.
             stage.counters.rows = before.counters.rows;
+        }
+        for (at, lines) in &self.stored {
+            if let Some(stage) = self.stages.get_mut(usize::from(at.partition.0)) {
+                stage.set_stored(at.topic, lines);
+            }
         }
     }
 
@@ -177,6 +241,13 @@ impl Readers {
         &mut self,
         commit: &GroupCommit,
     ) -> Option<(DeriveRead, TopicPartition, Offset)> {
+        if self.held {
+            return None;
+        }
+        if let Some((walk, end)) = self.loading.front_mut() {
+            let (at, from) = walk.next_fetch(*end)?;
+            return Some((DeriveRead::Stored, at, from));
+        }
         if let Some((walk, span)) = self.walk.as_mut().zip(self.past.get(self.step)) {
             let (at, from) = walk.next_fetch(span.end)?;
             return Some((DeriveRead::Past, at, from));
@@ -198,6 +269,7 @@ impl Readers {
         commit: &mut GroupCommit,
     ) {
         match read {
+            DeriveRead::Stored => self.on_stored(blocks),
             DeriveRead::Past => self.on_past(blocks, now, commit),
             DeriveRead::Own(partition) => {
                 let limit = self.limit(partition, commit);
@@ -231,6 +303,29 @@ impl Readers {
                         stages[index].on_hole(place(end));
                     }
                 });
+            }
+        }
+    }
+
+    fn on_stored(&mut self, blocks: &[StoredBlock]) {
+        let Some((walk, end)) = self.loading.front_mut() else {
+            return;
+        };
+        let at = walk.at();
+        let lines = self.stored.entry(at).or_default();
+        walk.on_fetched(blocks, *end, |met| match met {
+            Met::Block { block, records, .. } => match &block.body {
+                Body::Rows(rows) => lines.extend(rows[records].iter().map(|row| row.line.clone())),
+                Body::Readings { .. } => {}
+            },
+            // Rows that are lost are written again.
+            Met::Hole { .. } => {}
+        });
+        if walk.cursor() >= *end {
+            self.loading.pop_front();
+            let stage = self.stages.get_mut(usize::from(at.partition.0));
+            if let Some((stage, lines)) = stage.zip(self.stored.get(&at)) {
+                stage.set_stored(at.topic, lines);
             }
         }
     }
@@ -278,11 +373,14 @@ impl Readers {
     }
 
     /// Goes on to the next layout when all that was written under this one has been
-    /// fed: the entries to write with the rows so far. `None` while it has not.
-    pub fn next_layout(&mut self, commit: &GroupCommit) -> Option<Vec<Entry>> {
-        if self.active == self.layouts.number() || !self.is_at_end(commit) {
+    /// fed: the entries to write with the rows so far. `None` while it has not. Rows of
+    /// the next layout come in later batches: else a crash could leave them without
+    /// the entries that tell them from those before.
+    pub fn next_layout(&mut self, commit: &GroupCommit) -> Option<Vec<MetaEntry>> {
+        if self.held || self.active == self.layouts.number() || !self.is_at_end(commit) {
             return None;
         }
+        self.held = true;
         self.active += 1;
         let step = self.layouts.before(self.active).len();
         let outputs: Vec<_> = self.outputs().collect();
@@ -299,6 +397,7 @@ impl Readers {
                 let since = since.or_insert(Since { place, next });
                 if since.place < place {
                     *since = Since { place, next };
+                    self.stored.remove(&at);
                 }
                 entries.push(entry(at, since));
             }
@@ -307,20 +406,29 @@ impl Readers {
         Some(entries)
     }
 
+    /// A batch was cut: all entries so far are in it or in an earlier one.
+    pub fn on_cut(&mut self) {
+        self.held = false;
+    }
+
     fn is_at_end(&self, commit: &GroupCommit) -> bool {
         let end = |walk: &Walk| walk.cursor() >= self.limit(walk.at().partition, commit);
-        self.walk.is_none() && self.walks.iter().all(end)
+        self.loading.is_empty() && self.walk.is_none() && self.walks.iter().all(end)
     }
 
     /// Whether all durable readings have been fed.
     #[must_use]
     pub fn is_settled(&self, commit: &GroupCommit) -> bool {
-        self.active == self.layouts.number() && self.is_at_end(commit)
+        !self.held && self.active == self.layouts.number() && self.is_at_end(commit)
     }
 
     /// The entries to write with the batch that holds all rows so far; `all` also
     /// those of topics without a new row.
-    pub fn take_entries(&mut self, all: bool, commit: &GroupCommit, now: Mono) -> Vec<Entry> {
+    pub fn take_entries(&mut self, all: bool, commit: &GroupCommit, now: Mono) -> Vec<MetaEntry> {
+        if self.active == self.layouts.number() && self.is_at_end(commit) {
+            // What stood there at the start has been met again.
+            self.stored.clear();
+        }
         let all = all || now.0.saturating_sub(self.kept_at.0) >= DERIVE_KEPT_EVERY_US;
         if all {
             self.kept_at = now;
@@ -478,7 +586,7 @@ fn clamp(since: &mut Since, at: TopicPartition, layouts: &Layouts, commit: &Grou
     }
 }
 
-fn entry(at: TopicPartition, since: &Since) -> Entry {
+fn entry(at: TopicPartition, since: &Since) -> MetaEntry {
     let TopicPartition { topic, partition } = at;
     let name = format!("{}/{}", topic.0, partition.0);
     let key = [DERIVE_META_PREFIX, name.as_bytes()].concat();

@@ -214,12 +214,16 @@ impl OutRow {
             .zip(cells.iter().copied())
     }
 
-    /// Appends the JSON object, without a newline.
+    /// Appends the JSON object, without a newline. Gives how many of its bytes say
+    /// which line it is: two lines of one stream that begin with the same ones say the
+    /// same of the same window, from what may be more or fewer readings.
     ///
     /// # Panics
     /// Never: a `Vec` takes all bytes.
-    pub fn write_json(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) -> usize {
+        let before = out.len();
         out.extend_from_slice(&self.head.prefix);
+        let identity;
         match &self.body {
             Body::Window(window) => {
                 out.extend_from_slice(b",\"start\":");
@@ -235,11 +239,13 @@ impl OutRow {
                 if window.idle {
                     out.extend_from_slice(b",\"reason\":\"idle\"");
                 }
+                identity = out.len();
                 self.write_cells(&window.cells, out);
             }
             Body::Rolling { time, cells } => {
                 out.extend_from_slice(b",\"time\":");
                 utc::write_json(*time, out);
+                identity = out.len();
                 self.write_cells(cells, out);
             }
             Body::Aside {
@@ -253,9 +259,11 @@ impl OutRow {
                 write_cell((*value).into(), out);
                 out.extend_from_slice(b",\"reason\":");
                 write_text(reason, out);
+                identity = out.len();
             }
         }
         out.push(b'}');
+        identity - before
     }
 
     fn write_cells(&self, cells: &Cells, out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Gateway, space};
+use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
 use crate::commit::GroupCommit;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
@@ -48,13 +48,14 @@ impl Gateway {
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
         let derived = start.assign(&mut topics, &config.engine);
         start.tell_losses(opened, &topics);
-        let readers = Readers::new(
+        let mut readers = Readers::new(
             &config.engine,
             derived,
             (layouts, anew),
-            (meta, &store.losses),
+            meta,
             (&start.commit, now.mono),
         );
+        start.keep(readers.take_filled());
         let partitions: Vec<_> = config.router.partitions().collect();
         let forward = config.forward.map(|settings| {
             let streams = (&topics, &partitions[..]);
@@ -62,10 +63,16 @@ impl Gateway {
         });
         let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
         let Start { commit, notes, .. } = start;
+        let founding = if commit.is_idle() {
+            Founding::Durable
+        } else {
+            Founding::Given
+        };
         let mut gateway = Self {
             opened: store.info,
             ledger,
             accounts,
+            founding,
             ports: BTreeMap::new(),
             commit,
             topics,
