@@ -8,7 +8,7 @@ use super::lexer::is;
 use super::tree::Tree;
 
 /// Each package, and which of our own packages it may name.
-const SEES: [(&str, &[&str]); 6] = [
+const SEES: [(&str, &[&str]); 7] = [
     ("forebay-wire", &[]),
     ("forebay-firmware", &["forebay-wire"]),
     ("forebay-core", &["forebay-wire"]),
@@ -17,6 +17,7 @@ const SEES: [(&str, &[&str]); 6] = [
         &["forebay-wire", "forebay-core", "forebay-firmware"],
     ),
     ("forebay-tests", OURS),
+    ("forebay-bench", OURS),
     ("xtask", OURS),
 ];
 /// What tests and tools may see; nothing sees them.
