@@ -12,6 +12,8 @@ pub mod local;
 
 pub mod import;
 
+pub mod export;
+
 pub mod store;
 
 pub mod mqtt;

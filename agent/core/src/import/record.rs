@@ -78,6 +78,9 @@ fn named(what: &str, name: &str, min: usize, max: usize) -> Result<Arc<str>, Str
         let bytes = name.len();
         return Err(format!("has a {what} of {bytes} bytes, more than {max}"));
     }
+    if name.trim() != name {
+        return Err(format!("has a space at an end of its {what}"));
+    }
     if name.chars().any(char::is_control) {
         return Err(format!("has a control character in its {what}"));
     }
@@ -119,6 +122,7 @@ mod tests {
                 new("d", "c", &long(UNIT_NAME_BYTES_MAX + 1), 0),
                 "bytes",
             ),
+            ("space", new("d ", "c", "", 0), "space"),
             ("control", new("d\u{1b}", "c", "", 0), "control"),
             ("time + 1", new("d", "c", "", EVENT_TIME_MAX + 1), "beyond"),
         ] {

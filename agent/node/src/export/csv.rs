@@ -1,0 +1,62 @@
+//! A table as CSV, RFC 4180 with `\n` at the ends of records.
+
+use std::io::{self, Write};
+
+use forebay_core::engine::row::write_number;
+
+use super::{Cell, Column, Table, time_text};
+
+/// See the module's text.
+pub(super) struct Csv {
+    out: Box<dyn Write + Send>,
+    record: Vec<u8>,
+}
+
+impl Csv {
+    pub(super) fn begin(columns: &[Column], mut out: Box<dyn Write + Send>) -> io::Result<Self> {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        writeln!(out, "{}", names.join(","))?;
+        let record = Vec::new();
+        Ok(Self { out, record })
+    }
+}
+
+impl Table for Csv {
+    fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+        let record = &mut self.record;
+        record.clear();
+        for (at, cell) in cells.iter().enumerate() {
+            if at > 0 {
+                record.push(b',');
+            }
+            match cell {
+                Cell::Text(text) => quoted(text.as_bytes(), record),
+                Cell::Json(json) => quoted(json, record),
+                Cell::Time(time) => time_text(*time, record),
+                Cell::Double(None) => {}
+                Cell::Double(Some(value)) => write_number(*value, record),
+                Cell::Unsigned(n) => write!(record, "{n}")?,
+            }
+        }
+        record.push(b'\n');
+        self.out.write_all(record)
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn quoted(text: &[u8], out: &mut Vec<u8>) {
+    if !text.iter().any(|byte| b",\"\r\n".contains(byte)) {
+        return out.extend_from_slice(text);
+    }
+    out.push(b'"');
+    for byte in text {
+        if *byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(*byte);
+    }
+    out.push(b'"');
+}
