@@ -145,7 +145,12 @@ impl LogStore {
         // no log at all is a new log, and nothing is lost.
         let meta_lost = meta_lost || meta.identity().0.is_none();
         let kept = (!meta_lost || known.is_none()).then(|| meta.kept());
-        let mut found = opening::find((data_dir, &log_dir), known.as_ref(), kept)?;
+        let mut found = opening::find(
+            (data_dir, &log_dir),
+            known.as_ref(),
+            kept,
+            opening::Access::Write,
+        )?;
         notes.append(&mut found.notes);
         let info = next_epoch(data_dir, &found, known.as_ref(), &meta)?;
         let losses = news(std::mem::take(&mut found.losses), &meta);

@@ -24,6 +24,8 @@ const EPOCH_KEY: &[u8] = b"store.epoch";
 const LOSS_PREFIX: &[u8] = b"store.loss/";
 const KEPT_PREFIX: &[u8] = b"store.kept/";
 const VERSION: u8 = 1;
+/// Follows a loss's end when no opening has told it yet.
+const UNTOLD: u8 = 1;
 const LOG_ID_VALUE_BYTES: usize = 1 + 16;
 const EPOCH_VALUE_BYTES: usize = 1 + 4 + 8;
 
@@ -60,6 +62,15 @@ impl MetaDb {
         ));
         let db = SledDb::open(&dir, &TREES)?;
         Ok((Self { db: Some(db) }, true))
+    }
+
+    /// Opens a copy of the database, to look into it.
+    ///
+    /// # Errors
+    /// When it does not open.
+    pub(super) fn open_copy(dir: &Path) -> Result<Self, OpenError> {
+        let db = SledDb::open(dir, &TREES)?;
+        Ok(Self { db: Some(db) })
     }
 
     /// Writes entries, all or none, and syncs them.
@@ -152,16 +163,40 @@ impl MetaDb {
 
     /// Losses that were found at earlier openings, by their first offset.
     pub(super) fn known_losses(&self) -> BTreeMap<(TopicPartition, Offset), Offset> {
+        self.losses(decode_offset)
+    }
+
+    /// The same, with those that a repair found and the next opening is to tell.
+    pub(super) fn all_losses(&self) -> BTreeMap<(TopicPartition, Offset), Offset> {
+        self.losses(|value| decode_offset(value.get(..8)?))
+    }
+
+    fn losses(
+        &self,
+        end: impl Fn(&[u8]) -> Option<Offset>,
+    ) -> BTreeMap<(TopicPartition, Offset), Offset> {
         let entries = self.with_prefix(LOSS_PREFIX).unwrap_or_default();
         let decoded = entries.iter().filter_map(|(key, value)| {
             let key = key.strip_prefix(LOSS_PREFIX)?;
             let (at, first) = key.split_at_checked(4)?;
-            Some((
-                (decode_at(at)?, decode_offset(first)?),
-                decode_offset(value)?,
-            ))
+            Some(((decode_at(at)?, decode_offset(first)?), end(value)?))
         });
         decoded.collect()
+    }
+
+    /// Notes losses that the next opening is to tell.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub(super) fn write_untold(&mut self, losses: &[Loss]) -> Result<(), StoreError> {
+        let entries: Vec<_> = losses
+            .iter()
+            .map(|loss| {
+                let value = [&loss.end.0.to_be_bytes()[..], &[UNTOLD]].concat();
+                (loss_key(loss.at, loss.first), value)
+            })
+            .collect();
+        self.write(entries.iter().map(|(k, v)| (k.as_slice(), v.as_slice())))
     }
 
     /// Below which offset retention has removed each partition.

@@ -17,6 +17,7 @@ mod segment_file;
 mod sled_db;
 
 mod catalog;
+mod copied;
 mod meta_db;
 mod unsealed;
 
@@ -26,10 +27,18 @@ mod sealer;
 mod log_store;
 mod thread;
 
+mod reader;
+
+mod check;
+mod repair;
+
+pub use check::{DAMAGES_MAX, Damage, Report};
 pub use lock::DirLock;
 pub use log_store::{LogStore, StoreSettings};
 pub use names::segment_name;
 pub use raw::{Chosen, RawBlock, choose, search};
+pub use reader::{LogReader, Part, Place, State};
+pub use repair::{Repaired, repair};
 pub use segment_file::{SegmentFile, SegmentWriter, sealed_now};
 pub use sled_db::{Entry, SledDb, VALUE_BYTES_MAX, Write};
 pub use thread::{Answer, Refused, Request, StorageThread, SyncPolicy};

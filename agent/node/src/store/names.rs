@@ -107,6 +107,31 @@ pub(super) fn remove_all(path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When the system refuses; it then still stands where it was.
 pub(super) fn quarantine(data_dir: &Path, path: &Path) -> std::io::Result<PathBuf> {
+    let target = free_place(data_dir, path)?;
+    std::fs::rename(path, &target)?;
+    super::fault::point("quarantine.renamed");
+    sync_dir(target.parent().unwrap_or(data_dir))?;
+    sync_dir(path.parent().unwrap_or(Path::new(".")))?;
+    Ok(target)
+}
+
+/// Puts a file into the quarantine that keeps its name until it is replaced.
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn keep_in_quarantine(data_dir: &Path, path: &Path) -> std::io::Result<PathBuf> {
+    let target = free_place(data_dir, path)?;
+    // Not every file system has links.
+    std::fs::hard_link(path, &target).or_else(|_| {
+        std::fs::copy(path, &target)?;
+        std::fs::File::open(&target)?.sync_all()
+    })?;
+    sync_dir(target.parent().unwrap_or(data_dir))?;
+    Ok(target)
+}
+
+/// A name in the quarantine that is not taken.
+fn free_place(data_dir: &Path, path: &Path) -> std::io::Result<PathBuf> {
     let dir = data_dir.join("quarantine");
     std::fs::create_dir_all(&dir)?;
     sync_dir(data_dir)?;
@@ -117,12 +142,7 @@ pub(super) fn quarantine(data_dir: &Path, path: &Path) -> std::io::Result<PathBu
         nth => dir.join(format!("{seconds}-{nth}-{name}")),
     });
     let mut free = free.skip_while(|target| target.symlink_metadata().is_ok());
-    let target = free.next().unwrap_or_else(|| dir.join(&*name));
-    std::fs::rename(path, &target)?;
-    super::fault::point("quarantine.renamed");
-    sync_dir(&dir)?;
-    sync_dir(path.parent().unwrap_or(Path::new(".")))?;
-    Ok(target)
+    Ok(free.next().unwrap_or_else(|| dir.join(&*name)))
 }
 
 /// What the gateway's clock says.

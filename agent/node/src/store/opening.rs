@@ -19,6 +19,7 @@ use forebay_core::store::Loss;
 use forebay_core::units::{Epoch, GenerationNo, LogId, Offset};
 
 use super::catalog::Catalog;
+use super::copied::Copied;
 use super::identity::Identity;
 use super::names::{self, Listing, generation_name, quarantine, segment_name};
 use super::raw::{self, Chosen, RawBlock, choose};
@@ -51,6 +52,16 @@ impl Live {
     }
 }
 
+/// Whether what is found may be put in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Leftovers go, and what is not of this log goes to quarantine.
+    Write,
+    /// Nothing is changed: databases are opened as copies, and all blocks are read by
+    /// position.
+    Read,
+}
+
 /// What was found.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -76,6 +87,7 @@ struct Searched {
 }
 
 struct Opening<'a> {
+    access: Access,
     data_dir: &'a Path,
     log_dir: &'a Path,
     known: Option<&'a Identity>,
@@ -93,12 +105,14 @@ pub(super) fn find(
     (data_dir, log_dir): (&Path, &Path),
     known: Option<&Identity>,
     kept: Option<BTreeMap<TopicPartition, Offset>>,
+    access: Access,
 ) -> Result<Found, OpenError> {
     let listing = names::list(log_dir)?;
     let generations = listing.generations.iter().copied();
     let segments = listing.segments.iter().map(|id| id.generation);
     let last = generations.chain(segments).max();
     let mut opening = Opening {
+        access,
         data_dir,
         log_dir,
         known,
@@ -115,9 +129,11 @@ pub(super) fn find(
             notes: Vec::new(),
         },
     };
-    for leftover in &listing.leftovers {
-        // What does not go now goes next time.
-        let _ = names::remove_all(leftover);
+    if access == Access::Write {
+        for leftover in &listing.leftovers {
+            // What does not go now goes next time.
+            let _ = names::remove_all(leftover);
+        }
     }
     opening.load_segments(&listing)?;
     opening.load_generations(&listing)?;
@@ -172,6 +188,12 @@ impl Opening<'_> {
         if let (Some(stands), Some(ours)) = (log_id, self.found.log_id)
             && stands != ours
         {
+            if self.access == Access::Read {
+                let path = path.display();
+                let note = format!("{path} belongs to log {stands}, not to {ours}");
+                self.found.notes.push(note);
+                return Ok(None);
+            }
             let moved = quarantine(self.data_dir, &path)
                 .map_err(|error| OpenError::system(&path, "move to quarantine", &error))?;
             self.found.notes.push(format!(
@@ -279,7 +301,9 @@ impl Opening<'_> {
             None
         };
         self.take_heads(&chosen);
+        let place = (newest.generation, newest.dir.clone(), newest.files);
         match trusted {
+            Some(_) if self.access == Access::Read => self.push_raw(place, chosen, false),
             Some(live) => self.found.live = Some(live),
             None => {
                 self.found.notes.push(format!(
@@ -287,7 +311,6 @@ impl Opening<'_> {
                     newest.dir.display(),
                     chosen.blocks.len()
                 ));
-                let place = (newest.generation, newest.dir, newest.files);
                 self.push_raw(place, chosen, true);
             }
         }
@@ -300,7 +323,12 @@ impl Opening<'_> {
         newest: &Searched,
         chosen: &mut Chosen,
     ) -> Result<Option<Live>, OpenError> {
-        let db = match SledDb::open(&newest.dir, &TREES) {
+        let copy = match self.access {
+            Access::Write => None,
+            Access::Read => Some(Copied::of(&newest.dir)?),
+        };
+        let dir = copy.as_ref().map_or(newest.dir.as_path(), Copied::dir);
+        let db = match SledDb::open(dir, &TREES) {
             Ok(db) => db,
             Err(error @ (OpenError::Locked { .. } | OpenError::System { no_space: true, .. })) => {
                 return Err(error);
@@ -387,6 +415,9 @@ impl Opening<'_> {
 
     /// A generation in which nothing was written, or of which nothing is left.
     fn discard_empty(&mut self, empty: &Searched) -> Result<(), OpenError> {
+        if self.access == Access::Read {
+            return Ok(());
+        }
         match SledDb::open(&empty.dir, &TREES) {
             Ok(db) => {
                 drop(db);
