@@ -14,6 +14,7 @@ use crate::sim::{self, SimArgs};
 use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
 
+mod log;
 mod query;
 mod run;
 mod show;
@@ -39,6 +40,9 @@ enum Verb {
     Query(query::QueryVerb),
     Status(query::StatusArgs),
     Ingest(IngestArgs),
+    /// Works with the log of a stopped agent
+    #[command(subcommand)]
+    Log(log::LogVerb),
     Try(TryArgs),
     /// Checks a config, or shows every key of one
     #[command(subcommand)]
@@ -70,6 +74,7 @@ pub fn main() -> ExitCode {
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Query(verb) => query::run(&verb),
         Verb::Status(args) => query::status(&args),
+        Verb::Log(verb) => log::run(&verb),
         Verb::Ingest(args) => ingest_cmd::run(&args),
         Verb::Try(args) => try_run::run(&args),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args),

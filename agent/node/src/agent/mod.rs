@@ -199,7 +199,8 @@ async fn open_store(
     }
 }
 
-fn store_settings(log: &LogConfig) -> StoreSettings {
+/// How the log is kept on disk.
+pub(crate) fn store_settings(log: &LogConfig) -> StoreSettings {
     StoreSettings {
         generation_bytes: log.generation_bytes,
         generation_age: log.generation_age,

@@ -134,7 +134,7 @@ fn parse_size(text: &str) -> Result<Span, String> {
     }
 }
 
-fn parse_time(text: &str) -> Result<EventTime, String> {
+pub(super) fn parse_time(text: &str) -> Result<EventTime, String> {
     let micros = text.parse().ok().map(EventTime);
     micros
         .or_else(|| forebay_core::utc::parse(text))

@@ -99,6 +99,10 @@ fn schema(columns: &[Column]) -> String {
     format!("message forebay {{ {} }}", fields.join(" "))
 }
 
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "another crate's enum, which may grow"
+)]
 fn told(error: ParquetError) -> io::Error {
     match error {
         // The output's own error says more: a full disk, a closed pipe.

@@ -1,0 +1,67 @@
+//! `forebay log repair`: brings back every block that can be read.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::check::{is_intact, json as report_json, read_all, text};
+use super::{EXIT_DAMAGED, Target, open};
+use crate::store::repair;
+use crate::terminal::print_line;
+
+/// Brings back every readable block; moves what was damaged to quarantine
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Example:
+  forebay log repair --data-dir /var/lib/forebay
+
+Nothing is deleted: what it replaces stands in quarantine/ in the data directory.
+Exit code: 0 when all of the log reads afterwards; 1 when something still does not; 2
+when it could not be repaired.")]
+pub(in crate::cli) struct RepairArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(super) fn run(args: &RepairArgs) -> Result<ExitCode, String> {
+    let (data_dir, names, settings) = args.target.find()?;
+    let mut opened = open(&data_dir, names.clone())?;
+    let before = read_all(&mut opened)?;
+    let sound = is_intact(&opened, &before) && before.holes.is_empty();
+    let repaired = if sound {
+        None
+    } else {
+        let done = repair(&data_dir, opened.reader, &before, settings);
+        Some(done.map_err(|error| error.to_string())?)
+    };
+    let mut opened = open(&data_dir, names)?;
+    let after = read_all(&mut opened)?;
+    let repaired = repaired.unwrap_or_default();
+    let said = if args.target.json {
+        let mut said = report_json(&opened, &after);
+        said["repaired"] = json!(repaired.done);
+        said["records_brought_back"] = json!(repaired.brought_back);
+        said.to_string()
+    } else {
+        let mut lines = repaired.done;
+        if sound {
+            lines.push(String::from("there was nothing to repair"));
+        }
+        if repaired.brought_back > 0 {
+            lines.push(format!(
+                "{} records came back from quarantine; what had been computed or sent past \
+                 them is not done again",
+                repaired.brought_back
+            ));
+        }
+        lines.push(text(&opened, &after));
+        lines.join("\n")
+    };
+    let printed = print_line(&said);
+    Ok(if is_intact(&opened, &after) {
+        printed
+    } else {
+        ExitCode::from(EXIT_DAMAGED)
+    })
+}
