@@ -1,11 +1,17 @@
 //! Seeded runs of the whole system. A failure prints the seed that replays it.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use forebay_core::retention::WhenFull;
 use forebay_tests::world;
+use forebay_tests::world::model::Ends;
+use forebay_tests::world::scenario::Scenario;
 
 /// Seeds that every run of the tests tries.
 const SEEDS: u64 = 200;
+/// Seeds of each scenario in which room is short.
+const SPACE_SEEDS: u64 = 40;
 
 /// `cargo xtask sim` names other seeds in it, as `first..end`.
 const SEEDS_VARIABLE: &str = "FOREBAY_SEEDS";
@@ -18,25 +24,134 @@ fn asked() -> Option<Range<u64>> {
     Some(number(first)..number(end))
 }
 
-#[test]
-fn every_reading_arrives_once_or_in_a_declared_gap() {
-    let mut faults = std::collections::BTreeMap::new();
-    let seeds = asked();
-    for seed in seeds.clone().unwrap_or(0..SEEDS) {
-        let outcome = world::run(seed);
+/// Runs the seeds of one scenario; gives how many worlds had each end, and how often
+/// each fault happened.
+#[allow(clippy::print_stdout, reason = "shown when the test fails")]
+fn run_all(name: &str, seeds: u64, scenario: fn() -> Scenario) -> BTreeMap<&'static str, u32> {
+    let mut seen = BTreeMap::new();
+    for seed in asked().unwrap_or(0..seeds) {
+        let outcome = world::run_in(seed, scenario());
         let (rows, end) = (outcome.rows.len(), outcome.ended_at);
         println!(
-            "seed {seed}: {rows} rows at {end} us, faults {:?}",
-            outcome.faults
+            "{name} seed {seed}: {rows} rows at {end} us, faults {:?}, {:?}",
+            outcome.faults, outcome.ends
         );
         for (name, count) in outcome.faults {
-            *faults.entry(name).or_insert(0) += count;
+            *seen.entry(name).or_insert(0) += count;
+        }
+        let Ends {
+            kept,
+            dropped,
+            never_arrived,
+            rejected,
+            device_gaps,
+            rows_dropped,
+            rows_refused,
+        } = outcome.ends;
+        for (name, count) in [
+            ("kept", kept),
+            ("dropped", dropped),
+            ("never arrived", never_arrived),
+            ("rejected", rejected),
+            ("device gaps", device_gaps),
+            ("rows dropped", rows_dropped),
+            ("rows refused", rows_refused),
+        ] {
+            *seen.entry(name).or_insert(0) += u32::from(count > 0);
         }
     }
-    if seeds.is_some() {
+    seen
+}
+
+/// Checks that what a scenario is made for happened, and what it rules out did not;
+/// seeds that were asked for by hand need not show everything.
+fn expect(seen: &BTreeMap<&'static str, u32>, happened: &[&str], not: &[&str]) {
+    for name in not {
+        assert_eq!(seen.get(name).copied().unwrap_or(0), 0, "{name}: {seen:?}");
+    }
+    if asked().is_some() {
         return;
     }
-    assert_eq!(faults.len(), 7, "every kind of fault happened: {faults:?}");
+    for name in happened {
+        assert!(seen.get(name).is_some_and(|n| *n > 0), "{name}: {seen:?}");
+    }
+}
+
+const FAULTS: [&str; 7] = [
+    "gateway killed",
+    "device reset",
+    "receiver killed",
+    "broker lost its disk",
+    "gateway's connection broke",
+    "receiver's connection broke",
+    "port replugged",
+];
+
+#[test]
+fn every_reading_arrives_once_or_in_a_declared_gap() {
+    let seen = run_all("roomy", SEEDS, Scenario::roomy);
+    expect(
+        &seen,
+        &[&FAULTS[..], &["device gaps"]].concat(),
+        &["dropped", "rejected", "never arrived", "rows dropped"],
+    );
+}
+
+#[test]
+fn the_oldest_goes_when_a_topic_is_full_and_all_is_accounted_for() {
+    let small = || Scenario::small(WhenFull::DropOldest);
+    let seen = run_all("drop_oldest", SPACE_SEEDS, small);
+    expect(
+        &seen,
+        &[
+            "broker out of reach",
+            "dropped",
+            "never arrived",
+            "rows dropped",
+        ],
+        &["rejected", "rows refused"],
+    );
+}
+
+#[test]
+fn what_a_full_log_rejects_is_a_declared_gap_and_the_rest_arrives() {
+    let small = || Scenario::small(WhenFull::RejectNew);
+    let seen = run_all("reject_new", SPACE_SEEDS, small);
+    expect(
+        &seen,
+        &["broker out of reach", "dropped", "rejected", "rows refused"],
+        &["never arrived"],
+    );
+}
+
+#[test]
+fn devices_wait_for_a_log_that_blocks_and_go_on() {
+    let small = || Scenario::small(WhenFull::Block);
+    let seen = run_all("block", SPACE_SEEDS, small);
+    expect(
+        &seen,
+        &[
+            "broker out of reach",
+            "dropped",
+            "device gaps",
+            "rows refused",
+        ],
+        &["never arrived", "rejected"],
+    );
+}
+
+#[test]
+fn a_disk_that_others_fill_and_empty_again_costs_nothing_that_was_acked() {
+    for policy in [WhenFull::DropOldest, WhenFull::RejectNew, WhenFull::Block] {
+        let name = format!("filling, {}", policy.name());
+        let scenario = match policy {
+            WhenFull::DropOldest => || Scenario::filling(WhenFull::DropOldest),
+            WhenFull::RejectNew => || Scenario::filling(WhenFull::RejectNew),
+            WhenFull::Block => || Scenario::filling(WhenFull::Block),
+        };
+        let seen = run_all(&name, SPACE_SEEDS, scenario);
+        expect(&seen, &["disk filled"], &[]);
+    }
 }
 
 #[test]
@@ -44,4 +159,6 @@ fn the_same_seed_gives_the_same_bytes() {
     for seed in [1, 77, 1_000_003] {
         assert_eq!(world::run(seed), world::run(seed), "seed {seed}");
     }
+    let small = || Scenario::filling(WhenFull::RejectNew);
+    assert_eq!(world::run_in(5, small()), world::run_in(5, small()));
 }

@@ -58,6 +58,11 @@ pub struct Accounts {
     /// Bytes of readings written since the last snapshot.
     bytes: u64,
     kept_at: Mono,
+    /// Heads of the newest snapshot, and of the newest that is durable.
+    written: BTreeMap<PartitionId, Offset>,
+    kept: BTreeMap<PartitionId, Offset>,
+    /// A snapshot is wanted with the next batch.
+    wanted: bool,
 }
 
 impl Accounts {
@@ -95,6 +100,9 @@ impl Accounts {
             stale,
             bytes: 0,
             kept_at: now,
+            written: snapshot.heads.clone(),
+            kept: snapshot.heads,
+            wanted: false,
         };
         (accounts, snapshot.ledger, note)
     }
@@ -135,6 +143,27 @@ impl Accounts {
         }
     }
 
+    /// Below this the log is not needed any more to know the accounts.
+    #[must_use]
+    pub fn kept(&self, partition: PartitionId) -> Offset {
+        self.kept.get(&partition).copied().unwrap_or(Offset(0))
+    }
+
+    /// A snapshot is wanted with the next batch; false when it cannot be had yet, or
+    /// one is on its way.
+    pub fn want(&mut self) -> bool {
+        let is_new = self.recovered && !self.wanted && self.written == self.kept;
+        self.wanted |= is_new;
+        is_new
+    }
+
+    /// The batch with the newest snapshot is durable.
+    pub fn on_kept(&mut self) {
+        if self.kept != self.written {
+            self.kept.clone_from(&self.written);
+        }
+    }
+
     /// So many bytes of readings were written.
     pub fn wrote(&mut self, bytes: u64) {
         self.bytes += bytes;
@@ -150,11 +179,12 @@ impl Accounts {
         (last, now): (bool, Mono),
     ) -> Vec<Entry> {
         let old = now.0.saturating_sub(self.kept_at.0) >= SNAPSHOT_EVERY_US;
-        let due = last || old || self.bytes >= SNAPSHOT_BYTES;
+        let due = last || old || self.wanted || self.bytes >= SNAPSHOT_BYTES;
         if !due || !self.recovered || !ledger.has_changed() {
             return Vec::new();
         }
-        (self.kept_at, self.bytes) = (now, 0);
+        (self.kept_at, self.bytes, self.wanted) = (now, 0, false);
+        self.written = heads.collect();
         let devices = ledger.len();
         let stale = std::mem::take(&mut self.stale).into_iter();
         let mut entries: Vec<Entry> = stale.map(|key| (key, Vec::new())).collect();
@@ -163,10 +193,10 @@ impl Accounts {
             (key, account_bytes(accounts))
         });
         entries.extend(accounts);
-        entries.extend(heads.map(|(partition, head)| {
+        entries.extend(self.written.iter().map(|(partition, head)| {
             let name = partition.0.to_string();
             let key = [ACCOUNTS_META_PREFIX, name.as_bytes()].concat();
-            (key, head_bytes(head, devices))
+            (key, head_bytes(*head, devices))
         }));
         entries
     }

@@ -192,6 +192,11 @@ impl GroupCommit {
         std::mem::take(&mut self.refused)
     }
 
+    /// Lets a batch be due after the linger, also when nothing is given for it.
+    pub fn wake(&mut self, now: Mono) {
+        self.meta_since.get_or_insert(now);
+    }
+
     /// Sets a meta entry with the next batch; the last value of a key counts.
     pub fn meta(&mut self, key: Vec<u8>, value: Vec<u8>, now: Mono) {
         self.meta.insert(key, value);

@@ -244,6 +244,7 @@ impl Gateway {
 
     fn on_committed(&mut self, token: CommitToken, now: Mono) {
         let Durable { heads, sources } = self.commit.committed(token);
+        self.accounts.on_kept();
         if self.founding == Founding::Written(token) {
             self.founding = Founding::Durable;
         }

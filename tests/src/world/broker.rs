@@ -162,6 +162,12 @@ impl Broker {
         }
     }
 
+    /// The gateway's connection breaks and stays so for `away` us.
+    pub fn lose_gateway(&mut self, now: u64, away: u64, dice: &mut Dice) {
+        self.drop_gateway(now, dice);
+        self.gateway_retry = Some(now + away);
+    }
+
     /// The receiver's connection breaks; its session stays.
     pub fn drop_receiver(&mut self, now: u64, dice: &mut Dice) {
         if std::mem::take(&mut self.receiver) {

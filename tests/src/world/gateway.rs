@@ -1,17 +1,21 @@
 //! The gateway of the world: the real core over the store's twin in memory. The
 //! storage thread takes its time; a crash loses what was not synced.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::commit::CommitToken;
-use forebay_core::effect::FetchToken;
-use forebay_core::effect::{Effect, GatewayConfig, Input, Opened};
+use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::log::key::TopicPartition;
+use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
 use forebay_core::pipeline::Gateway;
-use forebay_core::store::memory::MemoryStore;
-use forebay_core::store::{Store as _, StoredBlock};
-use forebay_core::units::{EventTime, LogId, Mono, Now, PortId};
+use forebay_core::query::{Answer, Query};
+use forebay_core::retention::WhenFull;
+use forebay_core::store::memory::{Crash, MemoryDisk, MemoryStore};
+use forebay_core::store::{SegmentId, Store as _, StoreEvent, StoredBlock, WriteBatch};
+use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, PortId, TopicId};
+use serde_json::Value;
 
+use super::archive::Archive;
 use super::broker::{Broker, ToGateway};
 use super::device::WorldDevice;
 use super::dice::Dice;
@@ -24,10 +28,22 @@ const COMMIT_US: u64 = 12_000;
 /// Messages that the broker takes unacked.
 const WINDOW: u16 = 16;
 
+/// A full disk is tried again after so long, us.
+const RETRY_US: u64 = 200_000;
+
 #[derive(Debug)]
 enum Job {
     Commit(CommitToken),
     Fetch(FetchToken, Vec<StoredBlock>),
+    Remove(Vec<SegmentId>),
+}
+
+/// A batch for which the disk has no room, and when it is tried again.
+#[derive(Debug)]
+struct Stuck {
+    token: CommitToken,
+    batch: WriteBatch,
+    again_at: u64,
 }
 
 /// A gateway with its store.
@@ -38,6 +54,17 @@ pub struct WorldGateway {
     store: MemoryStore,
     /// What the storage thread is doing, and when each is done.
     jobs: VecDeque<(u64, Job)>,
+    stuck: Option<Stuck>,
+    /// The batch that is not synced yet.
+    unsynced: Option<WriteBatch>,
+    /// Bytes of the last two batches, by topic: what a quota may be exceeded by. The
+    /// removal that the first asks for may wait for the accounts, which go with the
+    /// second.
+    last_batches: [BTreeMap<TopicId, u64>; 2],
+    archive: Archive,
+    /// What the operator was told.
+    pub notes: Vec<String>,
+    answer: Option<Answer>,
 }
 
 fn now_of(now: u64) -> Now {
@@ -56,17 +83,83 @@ fn opened(store: &MemoryStore) -> Opened {
 
 impl WorldGateway {
     #[must_use]
-    pub fn start(config: GatewayConfig, now: u64, dice: &mut Dice) -> Self {
+    pub fn start(config: GatewayConfig, disk: MemoryDisk, now: u64, dice: &mut Dice) -> Self {
         let mut log_id = [0; 16];
         log_id[..8].copy_from_slice(&dice.below(u64::MAX).to_le_bytes());
-        let store = MemoryStore::create(LogId(log_id), dice.below(u64::MAX));
+        let store = MemoryStore::create(LogId(log_id), dice.below(u64::MAX)).on_disk(disk);
         let core = Gateway::new(config.clone(), &opened(&store), now_of(now)).expect("it grows");
         Self {
             config,
             core,
             store,
             jobs: VecDeque::new(),
+            stuck: None,
+            unsynced: None,
+            last_batches: Default::default(),
+            archive: Archive::default(),
+            notes: Vec::new(),
+            answer: None,
         }
+    }
+
+    /// Everything that was ever durable.
+    #[must_use]
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// Whether the storage thread has nothing to do.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        self.jobs.is_empty() && self.stuck.is_none()
+    }
+
+    /// First offset that the log still holds of a partition; its head when none.
+    #[must_use]
+    pub fn first_kept(&self, at: TopicPartition) -> u64 {
+        let blocks = self.store.read(at, Offset(0), 0).expect("the twin reads");
+        let head = self.store.head(at).0;
+        blocks.first().map_or(head, |block| block.key.base.0)
+    }
+
+    /// What `forebay status --json` says.
+    ///
+    /// # Panics
+    /// When the core does not answer at once.
+    pub fn status(&mut self, now: u64) -> Value {
+        self.core
+            .handle(Input::Query(QueryId(1), Query::Status), now_of(now));
+        while let Some(effect) = self.core.poll_effect() {
+            if let Effect::Answer(_, answer) = effect {
+                self.answer = Some(answer);
+            }
+        }
+        let answer = self.answer.take().expect("status is answered at once");
+        answer.expect("it is no error")
+    }
+
+    /// Others take nearly all of the disk.
+    pub fn fill_disk(&mut self, dice: &mut Dice) {
+        self.store.set_foreign_bytes(0);
+        let left = dice.below(12_000);
+        let free = self.store.free_bytes();
+        self.store.set_foreign_bytes(free.saturating_sub(left));
+    }
+
+    /// Others leave the disk.
+    pub fn empty_disk(&mut self) {
+        self.store.set_foreign_bytes(0);
+    }
+
+    /// Started again after all was durable: what is kept is all there is.
+    ///
+    /// # Panics
+    /// When something is on its way.
+    pub fn restart(&mut self, now: u64) {
+        assert!(self.is_calm(), "nothing is on its way");
+        self.store.crash(0, 7);
+        self.core =
+            Gateway::new(self.config.clone(), &opened(&self.store), now_of(now)).expect("it grows");
     }
 
     /// When the gateway wants to run, us.
@@ -74,18 +167,13 @@ impl WorldGateway {
     pub fn next(&self, now: u64) -> Option<u64> {
         let job = self.jobs.front().map(|(at, _)| *at);
         let deadline = self.core.next_deadline().map(|mono| mono.0.max(now));
-        job.into_iter().chain(deadline).min()
+        let again = self.stuck.as_ref().map(|stuck| stuck.again_at);
+        job.into_iter().chain(deadline).chain(again).min()
     }
 
     #[must_use]
     pub fn core(&self) -> &Gateway {
         &self.core
-    }
-
-    /// All blocks of one partition, for the model.
-    #[must_use]
-    pub fn blocks(&self, at: TopicPartition) -> Vec<StoredBlock> {
-        self.store.blocks(at).collect()
     }
 
     /// Opens the ports of all devices.
@@ -140,24 +228,99 @@ impl WorldGateway {
                 self.finish(now, job);
             }
         }
+        if self.stuck.as_ref().is_some_and(|s| s.again_at <= now)
+            && let Some(stuck) = self.stuck.take()
+        {
+            self.store.recover().expect("the twin recovers");
+            if self.append(now, stuck.token, stuck.batch, dice) {
+                self.core
+                    .handle(Input::Store(StoreEvent::Recovered), now_of(now));
+            }
+        }
+        self.tell(now);
         if self.core.next_deadline().is_some_and(|mono| mono.0 <= now) {
             self.core.handle(Input::Deadline, now_of(now));
         }
         while let Some(effect) = self.core.poll_effect() {
             self.act(now, effect, (&mut *devices, faults), broker, dice);
         }
+        self.check_quotas();
+    }
+
+    /// Hands on what the store says unasked.
+    fn tell(&mut self, now: u64) {
+        while let Some(event) = self.store.poll_event() {
+            self.core.handle(Input::Store(event), now_of(now));
+        }
+    }
+
+    /// No topic that may drop has more than its quota and the last batch, once what
+    /// was to be removed is gone and unless nothing of it is sealed.
+    fn check_quotas(&self) {
+        let removing = |(_, job): &(u64, Job)| matches!(job, Job::Remove(_));
+        if self.jobs.iter().any(removing) {
+            return;
+        }
+        let topics = [(READINGS, "readings"), (DERIVED_FIRST, "two_seconds")];
+        for (topic, name) in topics {
+            let policy = self.config.space.policy(name);
+            let is_sealed = self.store.has_segments(topic);
+            if policy.when_full != WhenFull::DropOldest || !is_sealed {
+                continue;
+            }
+            let last = self.last_batches.iter().filter_map(|b| b.get(&topic));
+            let last: u64 = last.sum();
+            let limit = policy.quota_bytes + policy.quota_bytes / 20 + last;
+            let used = self.store.topic_bytes(topic);
+            assert!(used <= limit, "{name} has {used} bytes of {limit}");
+        }
+    }
+
+    /// Writes a batch; false when the disk has no room for it now.
+    fn append(&mut self, now: u64, token: CommitToken, batch: WriteBatch, dice: &mut Dice) -> bool {
+        self.last_batches.swap(0, 1);
+        self.last_batches[0].clear();
+        for block in &batch.blocks {
+            let bytes = block.bytes.len() as u64;
+            *self.last_batches[0].entry(block.key.at.topic).or_default() += bytes;
+        }
+        match self.store.append(&batch) {
+            Ok(()) => {
+                self.unsynced = Some(batch);
+                let time = 500 + dice.below(COMMIT_US);
+                self.work(now, time, Job::Commit(token));
+                true
+            }
+            Err(error) => {
+                assert!(error.no_space, "the twin fails for nothing else: {error}");
+                self.core
+                    .handle(Input::Store(StoreEvent::Trouble(error)), now_of(now));
+                self.stuck = Some(Stuck {
+                    token,
+                    batch,
+                    again_at: now + RETRY_US,
+                });
+                false
+            }
+        }
     }
 
     fn finish(&mut self, now: u64, job: Job) {
         match job {
             Job::Commit(token) => {
+                self.store.set_clock(now_of(now).utc);
                 self.store.sync().expect("the twin syncs");
+                if let Some(batch) = self.unsynced.take() {
+                    self.archive.add(&batch);
+                }
                 self.core.handle(Input::Committed(token), now_of(now));
             }
             Job::Fetch(token, blocks) => {
                 self.core.handle(Input::Fetched(token, blocks), now_of(now));
             }
+            Job::Remove(segments) => self.store.remove(&segments).expect("the twin removes"),
         }
+        self.tell(now);
     }
 
     fn act(
@@ -175,9 +338,7 @@ impl WorldGateway {
                 }
             }
             Effect::Commit(token, batch) => {
-                self.store.append(&batch).expect("the twin takes it");
-                let time = 500 + dice.below(COMMIT_US);
-                self.work(now, time, Job::Commit(token));
+                self.append(now, token, batch, dice);
             }
             Effect::Fetch {
                 token,
@@ -189,7 +350,10 @@ impl WorldGateway {
                 let job = Job::Fetch(token, blocks.expect("the twin reads"));
                 self.work(now, 50, job);
             }
-            Effect::Remove(segments) => self.store.remove(&segments).expect("the twin removes"),
+            Effect::Remove(segments) => {
+                let time = 100 + dice.below(COMMIT_US);
+                self.work(now, time, Job::Remove(segments));
+            }
             Effect::Publish {
                 conn,
                 send,
@@ -199,7 +363,7 @@ impl WorldGateway {
             } => broker.publish(now, (conn, send, topic, payload), dice),
             Effect::BrokerReset(conn, _) => broker.reset_gateway(now, conn, dice),
             Effect::Answer(..) | Effect::Imported(..) => panic!("nobody asked"),
-            Effect::Note(note) => panic!("nothing to note in this world: {note}"),
+            Effect::Note(note) => self.notes.push(note.0),
             Effect::Stop(error) => panic!("the twin failed: {error}"),
         }
     }
@@ -211,8 +375,17 @@ impl WorldGateway {
 
     /// Killed with the power: a part of the unsynced batches is lost; started again.
     pub fn crash(&mut self, now: u64, broker: &mut Broker, dice: &mut Dice) {
-        let keep = dice.below(self.store.unsynced() as u64 + 1) as usize;
-        self.store.crash(keep, dice.below(u64::MAX));
+        let keep_batches = dice.below(self.store.unsynced() as u64 + 1) as usize;
+        let crash = Crash {
+            keep_batches,
+            keep_meta: dice.below(keep_batches as u64 + 1) as usize,
+            undo_removals: dice.below(2) == 0,
+        };
+        self.store.crash_leaving(crash, dice.below(u64::MAX));
+        if let Some(batch) = self.unsynced.take().filter(|_| keep_batches > 0) {
+            self.archive.add(&batch);
+        }
+        self.stuck = None;
         self.jobs.clear();
         self.core =
             Gateway::new(self.config.clone(), &opened(&self.store), now_of(now)).expect("it grows");

@@ -5,6 +5,7 @@
 //!
 //! One seed, one run: all chance comes from [`dice::Dice`], all time from the loop.
 
+pub mod archive;
 pub mod broker;
 pub mod device;
 pub mod dice;
@@ -12,6 +13,7 @@ pub mod gateway;
 pub mod line;
 pub mod model;
 pub mod receiver;
+pub mod scenario;
 
 use std::collections::BTreeMap;
 
@@ -31,7 +33,9 @@ use self::device::WorldDevice;
 use self::dice::Dice;
 use self::gateway::WorldGateway;
 use self::line::{CLEAN, LineFaults};
+use self::model::Ends;
 use self::receiver::Receiver;
+use self::scenario::Scenario;
 
 const SECOND: u64 = 1_000_000;
 /// Faults happen until here.
@@ -50,6 +54,8 @@ pub struct Outcome {
     pub ended_at: u64,
     /// Faults that happened, by name.
     pub faults: BTreeMap<&'static str, u32>,
+    /// What became of the records.
+    pub ends: Ends,
 }
 
 struct World {
@@ -61,6 +67,18 @@ struct World {
     receiver: Receiver,
     next_fault: u64,
     faults: BTreeMap<&'static str, u32>,
+    scenario: Scenario,
+    /// When others leave the disk again.
+    empties_at: Option<u64>,
+}
+
+/// Runs a world with room for everything and judges it.
+///
+/// # Panics
+/// When the model disagrees, with the seed to replay.
+#[must_use]
+pub fn run(seed: u64) -> Outcome {
+    run_in(seed, Scenario::roomy())
 }
 
 /// Runs a world and judges it.
@@ -68,24 +86,25 @@ struct World {
 /// # Panics
 /// When the model disagrees, with the seed to replay.
 #[must_use]
-pub fn run(seed: u64) -> Outcome {
-    let mut world = World::new(seed);
+pub fn run_in(seed: u64, scenario: Scenario) -> Outcome {
+    let mut world = World::new(seed, scenario);
     world.live(seed);
     let World {
         now,
         mut devices,
-        gateway,
+        mut gateway,
         receiver,
         faults,
         ..
     } = world;
     devices.iter_mut().for_each(WorldDevice::close_boot);
     let rows = receiver.rows();
-    model::judge(seed, &devices, &gateway, &rows);
+    let ends = model::judge(seed, now, &devices, &mut gateway, &rows, &faults);
     Outcome {
         rows,
         ended_at: now,
         faults,
+        ends,
     }
 }
 
@@ -124,7 +143,7 @@ pub fn engine_config() -> EngineConfig {
     }
 }
 
-fn config(partitions: u16) -> GatewayConfig {
+fn config(partitions: u16, space: SpaceConfig) -> GatewayConfig {
     GatewayConfig {
         gateway: GatewayName::new("world").expect("a name"),
         router: Router::new(partitions),
@@ -135,18 +154,19 @@ fn config(partitions: u16) -> GatewayConfig {
             ack_timeout: Span(2 * SECOND as i64),
         }),
         names: Names::default(),
-        space: SpaceConfig::default(),
+        space,
     }
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, scenario: Scenario) -> Self {
         let mut dice = Dice::new(seed);
         let partitions = [1, 2, 4][dice.below(3) as usize];
         let count = 1 + dice.below(3);
         let devices = (0..count).map(|uid| WorldDevice::new(0xd0 + uid, 0, &mut dice));
         let devices: Vec<_> = devices.collect();
-        let mut gateway = WorldGateway::start(config(partitions), 0, &mut dice);
+        let config = config(partitions, scenario.space.clone());
+        let mut gateway = WorldGateway::start(config, scenario.disk, 0, &mut dice);
         gateway.open_ports(0, devices.len());
         Self {
             now: 0,
@@ -156,6 +176,8 @@ impl World {
             receiver: Receiver::default(),
             next_fault: SECOND,
             faults: BTreeMap::new(),
+            scenario,
+            empties_at: None,
             dice,
         }
     }
@@ -193,6 +215,7 @@ impl World {
     fn is_over(&self) -> bool {
         self.devices.iter().all(WorldDevice::is_empty)
             && self.gateway.core().is_drained()
+            && self.gateway.is_calm()
             && model::has_arrived(&self.gateway, &self.receiver.rows())
     }
 
@@ -208,6 +231,7 @@ impl World {
             .chain(self.broker.next())
             .chain(self.receiver.next())
             .chain(fault)
+            .chain(self.empties_at)
             .min();
         // Time goes on even when a part asks for this very moment again.
         next.map_or(now + SECOND, |next| next.max(now + 1))
@@ -218,6 +242,10 @@ impl World {
         if now >= self.next_fault && now < FAULTS_END {
             self.next_fault = now + 100_000 + self.dice.below(SECOND);
             self.fault();
+        }
+        if self.empties_at.is_some_and(|at| at <= now) {
+            self.empties_at = None;
+            self.gateway.empty_disk();
         }
         for (port, device) in self.devices.iter_mut().enumerate() {
             device.step(now, faults, &mut self.dice);
@@ -244,7 +272,8 @@ impl World {
 
     fn fault(&mut self) {
         let now = self.now;
-        let name = match self.dice.below(8) {
+        let kinds = 8 + u64::from(self.scenario.outages) + u64::from(self.scenario.fills);
+        let name = match self.dice.below(kinds) {
             0 => {
                 self.gateway.crash(now, &mut self.broker, &mut self.dice);
                 self.gateway.open_ports(now, self.devices.len());
@@ -270,6 +299,16 @@ impl World {
             6 => {
                 self.broker.drop_receiver(now, &mut self.dice);
                 "receiver's connection broke"
+            }
+            8 => {
+                let away = SECOND + self.dice.below(4 * SECOND);
+                self.broker.lose_gateway(now, away, &mut self.dice);
+                "broker out of reach"
+            }
+            9 => {
+                self.gateway.fill_disk(&mut self.dice);
+                self.empties_at = Some(now + SECOND / 2 + self.dice.below(2 * SECOND));
+                "disk filled"
             }
             _ => {
                 let device = self.dice.below(self.devices.len() as u64) as usize;

@@ -1,94 +1,229 @@
 //! What must have come of a world, told from what its devices produced and from
-//! the gateway's log alone.
+//! everything that was ever durable in the gateway's log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::engine::Engine;
 use forebay_core::engine::row::StreamId;
 use forebay_core::live::figure;
-use forebay_core::log::block::{Body, Record};
-use forebay_core::log::decode::decode;
 use forebay_core::log::key::TopicPartition;
-use forebay_core::log::topic::READINGS;
-use forebay_core::units::PartitionId;
+use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
+use forebay_core::record::{GapReason, gap_name};
+use forebay_core::units::{PartitionId, TopicId};
 use forebay_core::upstream::rows::RowReader;
 use serde_json::Value;
 
+use super::archive::{Archive, Entry};
 use super::device::WorldDevice;
 use super::gateway::WorldGateway;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Lines of one stream and partition, in order of offsets.
-type Lines = BTreeMap<(String, u16), Vec<String>>;
+/// Lines of one partition by offset.
+type Lines = BTreeMap<TopicPartition, BTreeMap<u64, String>>;
+
+/// What became of the records of a world: each is in one of these.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Readings and gaps that the log still holds.
+    pub kept: u64,
+    /// Those that were dropped to make room.
+    pub dropped: u64,
+    /// Of these, what never reached the receiver.
+    pub never_arrived: u64,
+    /// Readings that a full log did not take.
+    pub rejected: u64,
+    /// Readings that the devices lost.
+    pub device_gaps: u64,
+    /// Result rows that were dropped to make room.
+    pub rows_dropped: u64,
+    /// Result rows that a full topic did not take.
+    pub rows_refused: u64,
+}
+
+/// Topics by the name of their stream.
+fn topic_of(stream: &str) -> TopicId {
+    if stream == "readings" {
+        return READINGS;
+    }
+    let windows = super::engine_config().windows;
+    let place = windows.iter().position(|window| window.name == stream);
+    let place = place.expect("a stream of this world");
+    TopicId(DERIVED_FIRST.0 + u16::try_from(place).expect("few windows"))
+}
 
 fn lines(rows: &Rows) -> Lines {
     let mut reader = RowReader::default();
-    let mut found: BTreeMap<(String, u16), BTreeMap<u64, String>> = BTreeMap::new();
+    let mut found = Lines::new();
     for (key, value) in rows {
         for row in reader.push(key, value).expect("rows read back") {
-            let place = (
-                row.source.stream.as_str().to_owned(),
-                row.source.partition.0,
-            );
+            let at = TopicPartition {
+                topic: topic_of(row.source.stream.as_str()),
+                partition: row.source.partition,
+            };
             let text = String::from_utf8(row.json).expect("JSON is text");
-            let before = found.entry(place).or_default().insert(row.offset.0, text);
+            let before = found.entry(at).or_default().insert(row.offset.0, text);
             assert_eq!(before, None, "offset {} applied twice", row.offset.0);
         }
     }
-    let in_order = |(place, lines): (_, BTreeMap<u64, String>)| {
-        let offsets: Vec<u64> = lines.keys().copied().collect();
-        let all: Vec<u64> = (0..lines.len() as u64).collect();
-        assert_eq!(offsets, all, "offsets of {place:?} have a hole");
-        (place, lines.into_values().collect())
-    };
-    found.into_iter().map(in_order).collect()
+    found
 }
 
-/// Whether the receiver has as many rows as the gateway's log has records.
+/// Whether the receiver has everything that the gateway's log holds.
 #[must_use]
 pub fn has_arrived(gateway: &WorldGateway, rows: &Rows) -> bool {
-    let mut reader = RowReader::default();
-    let arrived: usize = rows
-        .iter()
-        .map(|(key, value)| reader.push(key, value).map_or(0, |rows| rows.len()))
-        .sum();
-    arrived as u64 == gateway.core().records()
+    let lines = lines(rows);
+    gateway.archive().places().all(|(at, place)| {
+        let first = gateway.first_kept(at);
+        let kept = place.range(first..).count();
+        let arrived = lines
+            .get(&at)
+            .map_or(0, |lines| lines.range(first..).count());
+        kept == arrived
+    })
 }
 
 /// Compares the receiver's rows with what must stand there.
 ///
 /// # Panics
 /// At the first difference, with the seed to replay.
-pub fn judge(seed: u64, devices: &[WorldDevice], gateway: &WorldGateway, rows: &Rows) {
+pub fn judge(
+    seed: u64,
+    now: u64,
+    devices: &[WorldDevice],
+    gateway: &mut WorldGateway,
+    rows: &Rows,
+    faults: &BTreeMap<&'static str, u32>,
+) -> Ends {
     let replay = format!("replay: cargo xtask sim --seed {seed}");
     let lines = lines(rows);
-    judge_readings(devices, &lines, &replay);
-    judge_results(gateway, &lines, &replay);
+    let status = gateway.status(now);
+    let mut ends = judge_arrival(gateway, &lines, &replay);
+    judge_ordinals(devices, gateway.archive(), &mut ends, &replay);
+    judge_accounts(gateway.archive(), &status, &replay);
+    judge_room(gateway, &status, &mut ends, &replay);
+    // What the broker had and lost, it had acked.
+    if !faults.contains_key("broker lost its disk") {
+        let unsent = topic(&status, READINGS)["dropped_unsent"].as_u64();
+        assert!(
+            unsent >= Some(ends.never_arrived),
+            "{} never arrived, {unsent:?} were dropped unsent; {replay}",
+            ends.never_arrived
+        );
+    }
+    if ends.dropped == 0 && ends.rows_refused == 0 {
+        judge_results(gateway, &replay);
+    }
+    gateway.restart(now);
+    let again = gateway.status(now);
+    for at in [READINGS, DERIVED_FIRST, TopicId(DERIVED_FIRST.0 + 1)] {
+        for count in ["dropped", "dropped_unsent"] {
+            assert_eq!(
+                topic(&again, at)[count],
+                topic(&status, at)[count],
+                "{count} of {at:?} after a restart; {replay}"
+            );
+        }
+    }
+    ends
 }
 
-/// Every ordinal once: as its reading, unaltered, or in one declared gap.
-fn judge_readings(devices: &[WorldDevice], lines: &Lines, replay: &str) {
-    let mut seen: BTreeMap<(String, u64), BTreeSet<u64>> = BTreeMap::new();
-    let mut values: BTreeMap<(String, u64, u64), Value> = BTreeMap::new();
-    let readings = lines.iter().filter(|((stream, _), _)| stream == "readings");
-    for line in readings.flat_map(|(_, lines)| lines) {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        let device = line["device"].as_str().expect("a device").to_owned();
-        let boot = line["boot"].as_u64().expect("a boot");
-        let ordinals = if line["gap"].is_string() {
-            let first = line["first_ordinal"].as_u64().expect("a first ordinal");
-            first..first + line["count"].as_u64().expect("a count")
+fn topic(status: &Value, topic: TopicId) -> &Value {
+    let topics = status["space"]["topics"].as_array().expect("a list");
+    let found = topics.iter().find(|t| t["number"] == topic.0);
+    found.expect("every topic is there")
+}
+
+/// What arrived is what the log held, each offset once; what did not arrive was
+/// dropped.
+fn judge_arrival(gateway: &WorldGateway, lines: &Lines, replay: &str) -> Ends {
+    let mut ends = Ends::default();
+    for (at, place) in gateway.archive().places() {
+        let first = gateway.first_kept(at);
+        let none = BTreeMap::new();
+        let arrived = lines.get(&at).unwrap_or(&none);
+        for (offset, entry) in place {
+            match arrived.get(offset) {
+                Some(line) => assert!(
+                    is_line_of(line, entry),
+                    "{at:?} offset {offset}: {line} is not {entry:?}; {replay}"
+                ),
+                None => {
+                    assert!(
+                        *offset < first,
+                        "{at:?} offset {offset} is missing; {replay}"
+                    );
+                    ends.never_arrived += u64::from(at.topic == READINGS);
+                }
+            }
+        }
+        let more = arrived.keys().find(|offset| !place.contains_key(offset));
+        assert_eq!(more, None, "{at:?}: never durable; {replay}");
+        let heads: Vec<u64> = place.keys().copied().collect();
+        let all: Vec<u64> = (0..heads.len() as u64).collect();
+        assert_eq!(heads, all, "offsets of {at:?} have a hole; {replay}");
+        let dropped = place.range(..first).count() as u64;
+        if at.topic == READINGS {
+            ends.kept += place.len() as u64 - dropped;
+            ends.dropped += dropped;
         } else {
-            let ordinal = line["ordinal"].as_u64().expect("an ordinal");
-            values.insert((device.clone(), boot, ordinal), line["value"].clone());
-            ordinal..ordinal + 1
+            ends.rows_dropped += dropped;
+        }
+    }
+    ends
+}
+
+fn is_line_of(line: &str, entry: &Entry) -> bool {
+    let json: Value = serde_json::from_str(line).expect("JSON");
+    match entry {
+        Entry::Row(text) => text == line,
+        Entry::Gap(gap) => {
+            json["gap"] == gap_name(gap.reason)
+                && json["device"] == gap.uid.to_string()
+                && json["boot"] == gap.boot.0
+                && json["first_ordinal"] == gap.first.0
+                && json["count"] == gap.count
+        }
+        Entry::Reading(series, reading) => {
+            json["device"] == series.uid.to_string()
+                && json["boot"] == series.boot.0
+                && json["ordinal"] == reading.ordinal.0
+                && json["value"].as_f64() == figure(series, reading)
+        }
+    }
+}
+
+/// Every ordinal once in the log: as its reading, unaltered, or in one gap.
+fn judge_ordinals(devices: &[WorldDevice], archive: &Archive, ends: &mut Ends, replay: &str) {
+    let mut seen: BTreeMap<(u64, u32), BTreeSet<u64>> = BTreeMap::new();
+    let mut values: BTreeMap<(u64, u32, u64), Option<f64>> = BTreeMap::new();
+    for entry in archive.readings() {
+        let (uid, boot, ordinals) = match entry {
+            Entry::Gap(gap) => {
+                match gap.reason {
+                    GapReason::LogFull => ends.rejected += gap.count,
+                    GapReason::RingFull
+                    | GapReason::IsrFull
+                    | GapReason::SensorOff
+                    | GapReason::PowerLoss => ends.device_gaps += gap.count,
+                }
+                let first = gap.first.0;
+                (gap.uid, gap.boot, first..first + gap.count)
+            }
+            Entry::Reading(series, reading) => {
+                let ordinal = reading.ordinal.0;
+                let uid = u64::from_be_bytes(series.uid.0);
+                values.insert((uid, series.boot.0, ordinal), figure(series, reading));
+                (series.uid, series.boot, ordinal..ordinal + 1)
+            }
+            Entry::Row(_) => panic!("rows in a readings topic"),
         };
-        let known = seen.entry((device.clone(), boot)).or_default();
+        let known = seen.entry((u64::from_be_bytes(uid.0), boot.0)).or_default();
         for ordinal in ordinals {
+            let is_new = known.insert(ordinal);
             assert!(
-                known.insert(ordinal),
-                "{device} boot {boot} ordinal {ordinal} twice; {replay}"
+                is_new,
+                "{uid} boot {boot:?} ordinal {ordinal} twice; {replay}"
             );
         }
     }
@@ -99,46 +234,98 @@ fn judge_readings(devices: &[WorldDevice], lines: &Lines, replay: &str) {
 
 fn judge_device(
     device: &WorldDevice,
-    seen: &BTreeMap<(String, u64), BTreeSet<u64>>,
-    values: &BTreeMap<(String, u64, u64), Value>,
+    seen: &BTreeMap<(u64, u32), BTreeSet<u64>>,
+    values: &BTreeMap<(u64, u32, u64), Option<f64>>,
     replay: &str,
 ) {
-    let name = format!("{:016x}", device.uid());
     for boot in &device.boots {
-        let key = (name.clone(), u64::from(boot.id));
-        let arrived = seen.get(&key).map_or(0, |ordinals| ordinals.len() as u64);
+        let key = (device.uid(), boot.id);
+        let taken = seen.get(&key).map_or(0, |ordinals| ordinals.len() as u64);
         let up_to = seen.get(&key).and_then(|ordinals| ordinals.last().copied());
         assert_eq!(
             up_to.map_or(0, |last| last + 1),
-            arrived,
+            taken,
             "{key:?}: an ordinal is neither there nor in a gap; {replay}"
         );
         assert_eq!(
-            arrived, boot.produced,
-            "{key:?}: produced and arrived or declared lost; {replay}"
+            taken, boot.produced,
+            "{key:?}: produced and taken or declared lost; {replay}"
         );
         for (ordinal, value) in (0..).zip(&boot.values) {
-            if let Some(got) = values.get(&(key.0.clone(), key.1, ordinal)) {
-                assert_eq!(got.as_f64(), *value, "{key:?} ordinal {ordinal}; {replay}");
+            if let Some(got) = values.get(&(key.0, key.1, ordinal)) {
+                assert_eq!(got, value, "{key:?} ordinal {ordinal}; {replay}");
             }
         }
     }
 }
 
+/// What the status says of each device is what its part of the log holds or held.
+/// What a crash made it forget, because it was dropped by then, it says as well.
+fn judge_accounts(archive: &Archive, status: &Value, replay: &str) {
+    let mut readings: BTreeMap<String, u64> = BTreeMap::new();
+    let mut gaps: BTreeMap<(String, &str), u64> = BTreeMap::new();
+    for entry in archive.readings() {
+        match entry {
+            Entry::Reading(series, _) => *readings.entry(series.uid.to_string()).or_default() += 1,
+            Entry::Gap(gap) => {
+                let key = (gap.uid.to_string(), gap_name(gap.reason));
+                *gaps.entry(key).or_default() += gap.count;
+            }
+            Entry::Row(_) => panic!("rows in a readings topic"),
+        }
+    }
+    for device in status["devices"].as_array().expect("a list") {
+        let uid = device["uid"].as_str().expect("a uid").to_owned();
+        let count = |value: &Value| value.as_u64().unwrap_or(0);
+        let (received, lost) = (count(&device["received"]), count(&device["lost"]));
+        let want = readings.get(&uid).copied().unwrap_or(0);
+        let ours = gaps.iter().filter(|((of, _), _)| *of == uid);
+        let want_gaps: u64 = ours.clone().map(|(_, count)| count).sum();
+        let total = count(&device["gaps"]["total"]);
+        assert_eq!(
+            received + total + lost,
+            want + want_gaps,
+            "{uid}: {device}; {replay}"
+        );
+        if lost == 0 {
+            assert_eq!(received, want, "{uid}: {device}; {replay}");
+            for ((_, name), want) in ours {
+                let got = count(&device["gaps"]["by_reason"][*name]);
+                assert_eq!(got, *want, "{uid} {name}; {replay}");
+            }
+        }
+    }
+}
+
+/// The counts of the room are what is not there any more.
+fn judge_room(gateway: &WorldGateway, status: &Value, ends: &mut Ends, replay: &str) {
+    let mut dropped: BTreeMap<TopicId, u64> = BTreeMap::new();
+    for (at, _) in gateway.archive().places() {
+        *dropped.entry(at.topic).or_default() += gateway.first_kept(at);
+    }
+    for (at, want) in dropped {
+        let got = topic(status, at);
+        assert_eq!(got["dropped"], want, "{got}; {replay}");
+        if at != READINGS {
+            ends.rows_refused += got["rejected"].as_u64().unwrap_or(0);
+        }
+    }
+}
+
 /// The results are those of a fresh engine over the log.
-fn judge_results(gateway: &WorldGateway, lines: &Lines, replay: &str) {
+fn judge_results(gateway: &WorldGateway, replay: &str) {
     let config = super::engine_config();
     for partition in gateway.core().partitions() {
         let mut engine = Engine::new(&config);
         let mut rows = Vec::new();
-        for (device, channel, time, value) in logged(gateway, partition) {
+        for (device, channel, time, value) in logged(gateway.archive(), partition) {
             let series = engine.series(&device, &channel).expect("room for it");
             engine.on_reading(series, time, value, &mut rows);
         }
-        for (at, window) in (0..).zip(&config.windows) {
+        for (index, window) in (0..).zip(&config.windows) {
             let of_window = rows
                 .iter()
-                .filter(|row| row.stream() == StreamId::Window(at));
+                .filter(|row| row.stream() == StreamId::Window(index));
             let want: Vec<String> = of_window
                 .map(|row| {
                     let mut line = Vec::new();
@@ -146,8 +333,19 @@ fn judge_results(gateway: &WorldGateway, lines: &Lines, replay: &str) {
                     String::from_utf8(line).expect("JSON is text")
                 })
                 .collect();
-            let got = lines.get(&(window.name.clone(), partition.0));
-            let got = got.map_or(&[][..], Vec::as_slice);
+            let at = TopicPartition {
+                topic: topic_of(&window.name),
+                partition,
+            };
+            let got = gateway.archive().place(at);
+            let got: Vec<String> = got
+                .into_iter()
+                .flat_map(BTreeMap::values)
+                .map(|entry| match entry {
+                    Entry::Row(text) => text.clone(),
+                    Entry::Reading(..) | Entry::Gap(_) => panic!("readings among rows"),
+                })
+                .collect();
             assert_eq!(got, want, "{} of {partition:?}; {replay}", window.name);
         }
     }
@@ -155,30 +353,22 @@ fn judge_results(gateway: &WorldGateway, lines: &Lines, replay: &str) {
 
 type Logged = (String, String, forebay_core::units::EventTime, Option<f64>);
 
-/// The readings of a partition as its log holds them.
-fn logged(gateway: &WorldGateway, partition: PartitionId) -> Vec<Logged> {
+/// The readings of a partition as its log holds or held them.
+fn logged(archive: &Archive, partition: PartitionId) -> Vec<Logged> {
     let at = TopicPartition {
         topic: READINGS,
         partition,
     };
-    let mut out = Vec::new();
-    for stored in gateway.blocks(at) {
-        let block = decode(stored.key, &stored.bytes).expect("a block of ours");
-        let Body::Readings { series, records } = &block.body else {
-            panic!("rows in a readings topic");
-        };
-        for record in records {
-            if let Record::Reading(reading) = record {
-                let series = &series[usize::from(reading.series)];
-                let value = figure(series, reading);
-                out.push((
-                    series.uid.to_string(),
-                    series.name.to_string(),
-                    reading.time,
-                    value,
-                ));
-            }
-        }
-    }
-    out
+    let entries = archive.place(at).into_iter().flat_map(BTreeMap::values);
+    let readings = entries.filter_map(|entry| match entry {
+        Entry::Reading(series, reading) => Some((
+            series.uid.to_string(),
+            series.name.to_string(),
+            reading.time,
+            figure(series, reading),
+        )),
+        Entry::Gap(_) => None,
+        Entry::Row(_) => panic!("rows in a readings topic"),
+    });
+    readings.collect()
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Gateway;
+use crate::accounts::Accounts;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::forward::Forward;
 use crate::log::key::TopicPartition;
@@ -36,17 +37,29 @@ pub(super) fn open(
 }
 
 /// How far those are who read a partition.
-fn progress(forward: Option<&Forward>, readers: &Readers, at: TopicPartition) -> Progress {
+fn progress(
+    forward: Option<&Forward>,
+    readers: &Readers,
+    accounts: &Accounts,
+    at: TopicPartition,
+) -> Progress {
+    let accounted = if at.topic == READINGS {
+        accounts.kept(at.partition)
+    } else {
+        Offset(u64::MAX)
+    };
     let Some((sent, arrived)) = forward.and_then(|forward| forward.progress(at)) else {
         return Progress {
             sent: None,
             done: Offset(0),
+            accounted,
         };
     };
     let read = (at.topic == READINGS).then(|| readers.cursor(at.partition));
     Progress {
         sent: Some(sent),
         done: read.map_or(arrived, |read| arrived.min(read)),
+        accounted,
     }
 }
 
@@ -86,9 +99,13 @@ impl Gateway {
             self.retention.refuse_rows(at, rows);
         }
         let (forward, readers) = (self.forward.as_ref(), &self.readers);
+        let accounts = &self.accounts;
         let removed = self
             .retention
-            .poll(|at| progress(forward, readers, at), now);
+            .poll(|at| progress(forward, readers, accounts, at), now);
+        if self.retention.wants_accounts() && self.accounts.want() {
+            self.commit.wake(now);
+        }
         if !removed.is_empty() {
             self.effects.push_back(Effect::Remove(removed));
         }

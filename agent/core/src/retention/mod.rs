@@ -6,6 +6,7 @@
 //! file, and measures age by the monotonic clock: a wall clock that jumps removes
 //! nothing.
 
+mod choose;
 mod dropped;
 mod live;
 mod notices;

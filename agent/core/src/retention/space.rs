@@ -1,20 +1,15 @@
-//! All topics together, and the disk that they share.
-//!
-//! Holds always: a topic under `drop_oldest` never keeps more than its quota and
-//! what is written while a removal is on its way; a topic under another policy
-//! loses nothing that was not delivered, but for its age. Bound:
-//! [`REMOVALS_PER_POLL_MAX`] segments at a time.
+//! All topics together, and the disk that they share: what the store says of them,
+//! and what operators hear.
 
 use std::collections::BTreeMap;
 
-use super::dropped::{DropCounts, Dropped, unsent_of};
+use super::dropped::{DropCounts, Dropped};
 use super::notices::Notices;
 use super::policy::{SpaceConfig, TopicPolicy, WhenFull};
 use super::topic::Topic;
-use crate::limits::REMOVALS_PER_POLL_MAX;
 use crate::link::session::Room;
 use crate::log::key::TopicPartition;
-use crate::store::{SegmentId, SegmentInfo, SegmentRange, StoreError, StoreEvent, StoreOpened};
+use crate::store::{SegmentInfo, StoreError, StoreEvent, StoreOpened};
 use crate::units::{EventTime, Mono, Now, Offset, TopicId};
 
 /// Records of which nothing but their number is known are taken to have this many
@@ -32,6 +27,8 @@ pub struct Progress {
     pub sent: Option<Offset>,
     /// Nobody needs anything below any more.
     pub done: Offset,
+    /// The accounts of devices know all below without the log.
+    pub accounted: Offset,
 }
 
 /// The room of one topic, for operators.
@@ -53,27 +50,29 @@ pub struct TopicUse {
 
 /// What is known of the disk.
 #[derive(Debug, Default)]
-struct Disk {
+pub(super) struct Disk {
     free_bytes: Option<u64>,
     /// Taken by what is not sealed, at the last report.
     live_bytes: u64,
     /// Bytes of segments asked to go since the free bytes were last told.
-    freeing_bytes: u64,
-    trouble: Option<StoreError>,
+    pub freeing_bytes: u64,
+    pub trouble: Option<StoreError>,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Retention {
     config: SpaceConfig,
-    topics: BTreeMap<TopicId, Topic>,
-    dropped: Dropped,
-    disk: Disk,
+    pub(super) topics: BTreeMap<TopicId, Topic>,
+    pub(super) dropped: Dropped,
+    pub(super) disk: Disk,
     /// A pair of times that belong together: the clock goes on from here.
     epoch: Now,
     /// Something changed since segments were last chosen.
-    dirty: bool,
-    notices: Notices,
+    pub(super) dirty: bool,
+    /// A segment has to go of which the accounts do not know all yet.
+    pub(super) wants_accounts: bool,
+    pub(super) notices: Notices,
 }
 
 impl Retention {
@@ -103,6 +102,7 @@ impl Retention {
                 utc,
             },
             dirty: true,
+            wants_accounts: false,
             notices: Notices::default(),
             config,
         };
@@ -128,7 +128,7 @@ impl Retention {
         }
     }
 
-    fn topic(&mut self, topic: TopicId) -> &mut Topic {
+    pub(super) fn topic(&mut self, topic: TopicId) -> &mut Topic {
         let config = &self.config;
         self.topics.entry(topic).or_insert_with(|| {
             let name = format!("topic {}", topic.0);
@@ -224,7 +224,7 @@ impl Retention {
     }
 
     /// The time of this run's clock, which never jumps.
-    fn utc(&self, now: Mono) -> EventTime {
+    pub(super) fn utc(&self, now: Mono) -> EventTime {
         let elapsed = now.0.saturating_sub(self.epoch.mono.0);
         let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
         EventTime(self.epoch.utc.0.saturating_add(elapsed))
@@ -235,125 +235,14 @@ impl Retention {
         Mono(self.epoch.mono.0.saturating_add(ahead.unsigned_abs()))
     }
 
-    /// Segments to remove now, oldest first per topic.
-    pub fn poll(
-        &mut self,
-        progress: impl Fn(TopicPartition) -> Progress,
-        now: Mono,
-    ) -> Vec<SegmentId> {
-        if !self.is_due(now) {
-            return Vec::new();
-        }
-        self.dirty = false;
-        let mut chosen = Vec::new();
-        let utc = self.utc(now);
-        let ids: Vec<TopicId> = self.topics.keys().copied().collect();
-        for id in ids {
-            while let Some(generation) = self.topic(id).ask_again(now) {
-                chosen.push(SegmentId {
-                    generation,
-                    topic: id,
-                });
-            }
-            loop {
-                let goes = self.goes(id, &progress, utc);
-                if !goes || chosen.len() >= REMOVALS_PER_POLL_MAX {
-                    break;
-                }
-                chosen.extend(self.take_oldest(id, &progress, now));
-            }
-        }
-        while self.short_bytes() > 0
-            && chosen.len() < REMOVALS_PER_POLL_MAX
-            && let Some(id) = self.next_for_reserve(&progress)
-        {
-            chosen.extend(self.take_oldest(id, &progress, now));
-        }
-        self.dirty = chosen.len() >= REMOVALS_PER_POLL_MAX;
-        self.judge(now);
-        chosen
-    }
-
-    /// Whether the oldest segment of a topic has to go.
-    fn goes(
-        &self,
-        id: TopicId,
-        progress: &impl Fn(TopicPartition) -> Progress,
-        utc: EventTime,
-    ) -> bool {
-        let Some(topic) = self.topics.get(&id) else {
-            return false;
-        };
-        topic.is_aged(utc)
-            || (topic.is_over() && may_go(topic, id, progress))
-            || self.was_counted(topic, id)
-    }
-
-    /// Whether the oldest segment was counted as dropped before a restart and is
-    /// there still.
-    fn was_counted(&self, topic: &Topic, id: TopicId) -> bool {
-        let counted = |range: &SegmentRange| {
-            let at = TopicPartition {
-                topic: id,
-                partition: range.partition,
-            };
-            self.dropped.of(at).counted_to >= range.end.0
-        };
-        let oldest = topic.oldest();
-        oldest.is_some_and(|kept| !kept.ranges.is_empty() && kept.ranges.iter().all(counted))
-    }
-
-    fn is_due(&self, now: Mono) -> bool {
-        // A topic that waits for its consumers is looked at each time.
-        let waits = self.topics.values().any(|topic| topic.is_over());
-        self.dirty || waits || self.next_deadline().is_some_and(|due| due <= now)
-    }
-
-    fn take_oldest(
-        &mut self,
-        id: TopicId,
-        progress: &impl Fn(TopicPartition) -> Progress,
-        now: Mono,
-    ) -> Option<SegmentId> {
-        let topic = self.topics.get_mut(&id)?;
-        let (generation, kept) = topic.remove_oldest(now)?;
-        self.disk.freeing_bytes += kept.bytes;
-        for range in &kept.ranges {
-            let at = TopicPartition {
-                topic: id,
-                partition: range.partition,
-            };
-            let sent = progress(at).sent;
-            let unsent = unsent_of(range.first.0, range.end.0, sent).min(range.records);
-            let kept_from = topic.first_kept(range.partition).unwrap_or(range.end);
-            let ends = (range.end, kept_from.max(range.end));
-            if self.dropped.remove(at, ends, (range.records, unsent)) {
-                self.notices.dropped(id, range.records, unsent);
-            }
-        }
-        Some(SegmentId {
-            generation,
-            topic: id,
-        })
-    }
-
     /// Bytes that the disk lacks to its reserve, with what is being removed.
-    fn short_bytes(&self) -> u64 {
+    pub(super) fn short_bytes(&self) -> u64 {
         let free = self.disk.free_bytes.unwrap_or(u64::MAX);
         let free = free.saturating_add(self.disk.freeing_bytes);
         self.config.reserve_bytes.max(1).saturating_sub(free)
     }
 
-    /// The topic whose oldest segment goes for the reserve: the oldest of those
-    /// that may go.
-    fn next_for_reserve(&self, progress: &impl Fn(TopicPartition) -> Progress) -> Option<TopicId> {
-        let may = |(id, topic): &(&TopicId, &Topic)| may_go(topic, **id, progress);
-        let topics = self.topics.iter().filter(may);
-        let oldest = topics.filter_map(|(id, topic)| Some((topic.oldest_generation()?, *id)));
-        oldest.min().map(|(_, id)| id)
-    }
-
-    fn judge(&mut self, now: Mono) {
+    pub(super) fn judge(&mut self, now: Mono) {
         let short = self.short_bytes();
         let free = self.disk.free_bytes.unwrap_or(u64::MAX);
         let reserve = self.config.reserve_bytes;
@@ -381,10 +270,18 @@ impl Retention {
         }
     }
 
+    /// Whether segments wait for the accounts of devices to be kept.
+    #[must_use]
+    pub fn wants_accounts(&self) -> bool {
+        self.wants_accounts
+    }
+
     /// When [`Retention::poll`] wants to be called without anything happening.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         let ages = self.topics.values().filter_map(Topic::ages_at);
+        // What waits for the accounts goes when they are kept, not at some time.
+        let ages = ages.filter(|_| !self.wants_accounts);
         let ages = ages.map(|at| self.mono(at));
         let again = self.topics.values().filter_map(Topic::asks_again_at);
         ages.chain(again).chain(self.dirty.then_some(Mono(0))).min()
@@ -479,22 +376,5 @@ impl Retention {
     #[must_use]
     pub fn counts(&self, at: TopicPartition) -> DropCounts {
         self.dropped.of(at)
-    }
-}
-
-/// Whether the policy lets the oldest segment go for room.
-fn may_go(topic: &Topic, id: TopicId, progress: &impl Fn(TopicPartition) -> Progress) -> bool {
-    let Some(oldest) = topic.oldest() else {
-        return false;
-    };
-    match topic.policy.when_full {
-        WhenFull::DropOldest => true,
-        WhenFull::RejectNew | WhenFull::Block => oldest.ranges.iter().all(|range| {
-            let at = TopicPartition {
-                topic: id,
-                partition: range.partition,
-            };
-            progress(at).done >= range.end
-        }),
     }
 }

@@ -98,6 +98,7 @@ fn progress(sent: u64, done: u64) -> impl Fn(TopicPartition) -> Progress {
     move |_| Progress {
         sent: Some(Offset(sent)),
         done: Offset(done),
+        accounted: Offset(u64::MAX),
     }
 }
 
@@ -349,10 +350,65 @@ fn what_was_not_forwarded_is_counted_apart() {
         let progress = |_| Progress {
             sent: sent.map(Offset),
             done: Offset(0),
+            accounted: Offset(u64::MAX),
         };
         assert_eq!(retention.poll(progress, Mono(0)).len(), 3);
         assert_eq!(retention.counts(AT).unsent, want, "{name}");
     }
+}
+
+#[test]
+fn readings_go_only_when_the_accounts_know_them() {
+    let aged = TopicPolicy {
+        age: Some(Span(3 * HOUR_US)),
+        ..policy(1 << 40, WhenFull::DropOldest)
+    };
+    for (name, space, free) in [
+        ("quota", config(policy(700, WhenFull::DropOldest)), u64::MAX),
+        ("age", config(aged), u64::MAX),
+        (
+            "reserve",
+            config(policy(1 << 40, WhenFull::DropOldest)),
+            701,
+        ),
+    ] {
+        let mut retention = start(space, 10, 100);
+        retention.on_event(&disk(free), |_| None, Mono(0));
+        let until = |accounted| {
+            move |_| Progress {
+                sent: None,
+                done: Offset(0),
+                accounted: Offset(accounted),
+            }
+        };
+        let mut gone = 0;
+        for (accounted, want, waits) in [(99, 0, true), (100, 1, true), (299, 2, true)] {
+            gone += retention.poll(until(accounted), Mono(0)).len();
+            assert_eq!(gone, want, "{name} {accounted}");
+            assert_eq!(retention.wants_accounts(), waits, "{name} {accounted}");
+            assert_ne!(retention.next_deadline(), Some(Mono(0)), "{name}");
+        }
+        gone += retention.poll(until(1000), Mono(0)).len();
+        assert!(gone >= 3, "{name}");
+        assert!(!retention.wants_accounts(), "{name}");
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_wait_for_the_accounts() {
+    let mut retention = start(config(policy(1 << 40, WhenFull::DropOldest)), 30, 100);
+    let trouble = StoreEvent::Trouble(StoreError {
+        doing: "append",
+        said: "no space".into(),
+        no_space: true,
+    });
+    retention.on_event(&trouble, |_| None, Mono(0));
+    let unknown = |_| Progress {
+        sent: None,
+        done: Offset(0),
+        accounted: Offset(0),
+    };
+    assert_eq!(retention.poll(unknown, Mono(0)).len(), 10);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::log::decode::decode_head;
 use crate::log::key::{BlockKey, TopicPartition};
-use crate::units::{Epoch, EventTime, LogId, Offset};
+use crate::units::{Epoch, EventTime, LogId, Offset, TopicId};
 
 /// What goes wrong, and when. Counted in calls from the moment it was set:
 /// `Some(0)` is the next call. Each fires once; the store then stays failed
@@ -145,29 +145,40 @@ impl MemoryStore {
         self.faults = faults;
     }
 
-    /// All blocks of a partition, synced or not.
-    pub fn blocks(&self, at: TopicPartition) -> impl Iterator<Item = StoredBlock> + '_ {
-        let mine = self
-            .visible
-            .blocks
-            .iter()
-            .filter(move |(key, _)| key.at == at);
-        mine.map(|(key, bytes)| StoredBlock {
-            key: *key,
-            bytes: bytes.clone(),
-        })
-    }
-
     /// Batches that a crash may lose.
     #[must_use]
     pub fn unsynced(&self) -> usize {
         self.unsynced.len()
     }
 
-    /// Bytes of all blocks.
+    /// Bytes of all blocks of a topic.
     #[must_use]
-    pub fn used_bytes(&self) -> u64 {
-        self.visible.used_bytes()
+    pub fn topic_bytes(&self, topic: TopicId) -> u64 {
+        let blocks = self.visible.blocks.iter();
+        let ours = blocks.filter(|(key, _)| key.at.topic == topic);
+        ours.map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+
+    /// Whether anything of a topic is sealed.
+    #[must_use]
+    pub fn has_segments(&self, topic: TopicId) -> bool {
+        self.visible.segments.keys().any(|id| id.topic == topic)
+    }
+
+    /// Offset that the next record of a partition takes.
+    #[must_use]
+    pub fn head(&self, at: TopicPartition) -> Offset {
+        self.visible.heads.get(&at).copied().unwrap_or(Offset(0))
+    }
+
+    /// What is left of the disk.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        let disk = self.disk.as_ref();
+        disk.map_or(u64::MAX, |disk| {
+            let used = self.visible.used_bytes().saturating_add(disk.foreign_bytes);
+            disk.capacity_bytes.saturating_sub(used)
+        })
     }
 
     /// Loses all but the first `keep_batches` of the unsynced batches, then opens
@@ -212,13 +223,6 @@ impl MemoryStore {
         self.info.epoch = Epoch(next.expect("a log is opened fewer than 2^32 times"));
         self.info.nonce = nonce;
         self.info
-    }
-
-    /// Goes on after a failure, without what was not synced: the caller has kept it.
-    pub fn reopen(&mut self) {
-        self.unsynced.clear();
-        self.visible = self.durable.clone();
-        self.failed = None;
     }
 
     fn fail(&mut self, doing: &'static str, said: &str, no_space: bool) -> StoreError {
@@ -268,10 +272,9 @@ impl MemoryStore {
     }
 
     fn tell_disk(&mut self) {
-        if let Some(disk) = self.disk {
-            let used = self.visible.used_bytes().saturating_add(disk.foreign_bytes);
+        if self.disk.is_some() {
             self.events.push_back(StoreEvent::Disk {
-                free_bytes: disk.capacity_bytes.saturating_sub(used),
+                free_bytes: self.free_bytes(),
                 live_bytes: self.visible.live_bytes(),
             });
         }

@@ -203,13 +203,13 @@ fn a_full_disk_takes_nothing_until_there_is_room_and_it_is_opened_again() {
     let error = write(&mut store, 2, 1000).unwrap_err();
     assert!(error.no_space);
     assert!(write(&mut store, 2, 1).is_err(), "not before a reopening");
-    store.reopen();
+    store.recover().unwrap();
     assert!(write(&mut store, 2, 1000).is_err(), "not without room");
     let segments = store.opened().segments;
     store
         .remove(&segments[..1].iter().map(|s| s.id).collect::<Vec<_>>())
         .unwrap();
-    store.reopen();
+    store.recover().unwrap();
     write(&mut store, 2, 1000).unwrap();
     assert_eq!(bases(&store), [1, 2]);
     store.set_foreign_bytes(900);
