@@ -84,7 +84,11 @@ impl Board {
         if self.count.is_multiple_of(FIT_EACH) {
             self.offset += self.dice.around(40);
         }
-        let before = if self.wanders { self.values[channel] } else { 0 };
+        let before = if self.wanders {
+            self.values[channel]
+        } else {
+            0
+        };
         let value = before + self.dice.around(self.step);
         self.values[channel] = value;
         let jitter = self.dice.next() % 150 + 220 * channel as u64;

@@ -66,7 +66,11 @@ struct Args {
 
 impl Args {
     fn told(&self) -> Told {
-        let mut sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
+        let mut sizes = if self.quick {
+            Sizes::QUICK
+        } else {
+            Sizes::FULL
+        };
         sizes.backlog_bytes = self.backlog_bytes.unwrap_or(sizes.backlog_bytes);
         Told {
             dir: self.dir.clone(),

@@ -72,7 +72,11 @@ fn row(what: &'static str, policy: &'static str, measured: String) -> Row {
 
 /// A row with the most or least that it may be.
 fn limited(row: Row, value: f64, limit: f64, is_least: bool, must: String) -> Row {
-    let reached = if is_least { value >= limit } else { value <= limit };
+    let reached = if is_least {
+        value >= limit
+    } else {
+        value <= limit
+    };
     Row {
         must,
         reached: Some(reached),
@@ -121,7 +125,13 @@ fn of_rate(said: &Said) -> Vec<Row> {
         raw: format!("{:.2} M/s", get(said, "raw_readings_per_s") / 1e6),
         ..row("readings per second, durable, one core", GROUP_50, measured)
     };
-    vec![limited(raw, rate, READINGS_PER_S_MIN, true, ">= 1.00 M/s".into())]
+    vec![limited(
+        raw,
+        rate,
+        READINGS_PER_S_MIN,
+        true,
+        ">= 1.00 M/s".into(),
+    )]
 }
 
 fn of_throughput(said: &Said) -> Vec<Row> {
@@ -142,7 +152,13 @@ fn of_throughput(said: &Said) -> Vec<Row> {
     };
     let peak = get(said, "disk_factor_peak");
     vec![
-        limited(bytes, share, SHARE_OF_RAW_MIN, true, ">= 50 % of raw".into()),
+        limited(
+            bytes,
+            share,
+            SHARE_OF_RAW_MIN,
+            true,
+            ">= 50 % of raw".into(),
+        ),
         limited(
             row(
                 "disk per byte of blocks",

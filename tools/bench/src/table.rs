@@ -73,7 +73,10 @@ mod tests {
             must: ">= 1".into(),
             reached,
         };
-        let rows = [row("a", "2", Some(true)), row("longer", "0.5 MB/s", Some(false))];
+        let rows = [
+            row("a", "2", Some(true)),
+            row("longer", "0.5 MB/s", Some(false)),
+        ];
         assert_eq!(
             text(&rows),
             "        sync policy  measured  raw file  must reach\n\

@@ -295,52 +295,54 @@ impl Opening<'_> {
     /// Goes on with the newest generation when its database shows what stands in
     /// its file.
     fn load_newest(&mut self, newest: Searched, mut chosen: Chosen) -> Result<(), OpenError> {
-        let trusted = if chosen.losses.is_empty() {
-            self.open_trusted(&newest, &mut chosen)?
+        let trusted = chosen.losses.is_empty() && self.is_trusted(&newest, &mut chosen)?;
+        let live = if trusted && self.access == Access::Write {
+            self.open_original(&newest, &chosen)?
         } else {
             None
         };
         self.take_heads(&chosen);
-        let place = (newest.generation, newest.dir.clone(), newest.files);
-        match trusted {
-            Some(_) if self.access == Access::Read => self.push_raw(place, chosen, false),
+        let damaged = !trusted || (live.is_none() && self.access == Access::Write);
+        match live {
             Some(live) => self.found.live = Some(live),
             None => {
-                self.found.notes.push(format!(
-                    "{} is damaged; {} blocks were found in it and are kept",
-                    newest.dir.display(),
-                    chosen.blocks.len()
-                ));
-                self.push_raw(place, chosen, true);
+                if damaged {
+                    self.found.notes.push(format!(
+                        "{} is damaged; {} blocks were found in it and are kept",
+                        newest.dir.display(),
+                        chosen.blocks.len()
+                    ));
+                }
+                let place = (newest.generation, newest.dir, newest.files);
+                self.push_raw(place, chosen, damaged);
             }
         }
         Ok(())
     }
 
-    /// Opens the database; `None` when it shows other blocks than stand in its file.
-    fn open_trusted(
-        &mut self,
-        newest: &Searched,
-        chosen: &mut Chosen,
-    ) -> Result<Option<Live>, OpenError> {
-        let copy = match self.access {
-            Access::Write => None,
-            Access::Read => Some(Copied::of(&newest.dir)?),
+    /// Whether the database shows the blocks that stand in its file. A copy of it is
+    /// asked: sled cuts off what it does not understand when it opens, and what was
+    /// found behind that would be gone.
+    fn is_trusted(&mut self, newest: &Searched, chosen: &mut Chosen) -> Result<bool, OpenError> {
+        let copied = match self.access {
+            Access::Write => Copied::beside(&newest.dir),
+            Access::Read => Copied::of(&newest.dir),
         };
-        let dir = copy.as_ref().map_or(newest.dir.as_path(), Copied::dir);
-        let db = match SledDb::open(dir, &TREES) {
-            Ok(db) => db,
-            Err(error @ (OpenError::Locked { .. } | OpenError::System { no_space: true, .. })) => {
-                return Err(error);
+        let copy = match (copied, self.access) {
+            (Ok(copy), _) => copy,
+            (Err(error), Access::Read) => return Err(error),
+            (Err(error), Access::Write) => {
+                self.found
+                    .notes
+                    .push(format!("{error}; it is read by position"));
+                return Ok(false);
             }
-            Err(OpenError::Damaged { said, .. } | OpenError::System { said, .. }) => {
-                let dir = newest.dir.display();
-                self.found.notes.push(format!("{dir} did not open: {said}"));
-                return Ok(None);
-            }
+        };
+        let Some(db) = self.open_database(copy.dir(), &newest.dir)? else {
+            return Ok(false);
         };
         let Ok(shown) = shown_blocks(&db) else {
-            return Ok(None);
+            return Ok(false);
         };
         // What was written last may have been cut off: it was not durable then.
         chosen.blocks.retain(|block| {
@@ -349,21 +351,50 @@ impl Opening<'_> {
         });
         let stands: BTreeSet<BlockKey> = chosen.blocks.iter().map(|block| block.key).collect();
         if shown != stands {
-            return Ok(None);
+            return Ok(false);
         }
         for (at, head) in &mut chosen.heads {
             let mine = chosen.blocks.iter().filter(|block| block.key.at == *at);
             let end = mine.map(|block| block.head.end()).max();
             *head = end.max(chosen.durable.get(at).copied()).unwrap_or(*head);
         }
+        Ok(true)
+    }
+
+    /// Opens a database whose copy could be trusted.
+    fn open_original(
+        &mut self,
+        newest: &Searched,
+        chosen: &Chosen,
+    ) -> Result<Option<Live>, OpenError> {
+        let db = self.open_database(&newest.dir, &newest.dir)?;
         let bytes = chosen.blocks.iter().map(|block| u64::from(block.length));
-        Ok(Some(Live {
+        let bytes = bytes.sum();
+        Ok(db.map(|db| Live {
             generation: newest.generation,
             db,
             blocks: chosen.blocks.len(),
-            bytes: bytes.sum(),
+            bytes,
             since: Instant::now(),
         }))
+    }
+
+    /// Opens the database in `dir`; `None`, and a note that names it `called`, when it
+    /// is damaged.
+    fn open_database(&mut self, dir: &Path, called: &Path) -> Result<Option<SledDb>, OpenError> {
+        match SledDb::open(dir, &TREES) {
+            Ok(db) => Ok(Some(db)),
+            Err(error @ (OpenError::Locked { .. } | OpenError::System { no_space: true, .. })) => {
+                Err(error)
+            }
+            Err(OpenError::Damaged { said, .. } | OpenError::System { said, .. }) => {
+                let called = called.display();
+                self.found
+                    .notes
+                    .push(format!("{called} did not open: {said}"));
+                Ok(None)
+            }
+        }
     }
 
     fn push_raw(

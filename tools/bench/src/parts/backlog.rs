@@ -35,7 +35,11 @@ pub(super) fn fill(told: &Told) -> Result<Figures, String> {
             blocks: (0..BATCH_BLOCKS).map(|_| blocks.make()).collect(),
             meta: Vec::new(),
         };
-        written += batch.blocks.iter().map(|b| b.bytes.len() as u64).sum::<u64>();
+        written += batch
+            .blocks
+            .iter()
+            .map(|b| b.bytes.len() as u64)
+            .sum::<u64>();
         store.append(&batch).map_err(fail)?;
         batches += 1;
         if batches % BATCHES_PER_SYNC == 0 {
@@ -48,7 +52,10 @@ pub(super) fn fill(told: &Told) -> Result<Figures, String> {
         ("filled_bytes", written as f64),
         ("filled_disk_bytes", disk_bytes(&dir) as f64),
         ("fill_s", started.elapsed().as_secs_f64()),
-        ("fill_rss_mib", rss_peak_bytes()? as f64 / f64::from(1 << 20)),
+        (
+            "fill_rss_mib",
+            rss_peak_bytes()? as f64 / f64::from(1 << 20),
+        ),
     ])
 }
 
@@ -79,7 +86,10 @@ pub(super) fn drain(told: &Told) -> Result<Figures, String> {
         ("drained_bytes", bytes as f64),
         ("drain_mb_per_s", mb(bytes as f64) / took),
         ("drained_records", records as f64),
-        ("drain_rss_mib", rss_peak_bytes()? as f64 / f64::from(1 << 20)),
+        (
+            "drain_rss_mib",
+            rss_peak_bytes()? as f64 / f64::from(1 << 20),
+        ),
     ])
 }
 

@@ -34,7 +34,10 @@ pub(super) fn run(told: &Told) -> Result<Figures, String> {
     let live = live(&board);
     let live_each = each(&live, board.len());
     Ok(vec![
-        ("machine_is_real", f64::from(u8::from(told.values.is_some()))),
+        (
+            "machine_is_real",
+            f64::from(u8::from(told.values.is_some())),
+        ),
         (
             "machine_sealed",
             each(&sealed(self::live(&machine)), machine.len()),
