@@ -4,7 +4,7 @@
 //! Holds always: nothing is changed. Bound: [`DAMAGES_MAX`] damages are named, one
 //! block and one segment's index are held.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ use forebay_core::log::head::self_key;
 use forebay_core::log::key::{BlockKey, StoredBlock, TopicPartition};
 use forebay_core::log::segment::{SEGMENT_FOOTER_BYTES, SEGMENT_HEAD_BYTES, SegmentFault};
 use forebay_core::store::{Loss, SegmentId, StoreError};
-use forebay_core::units::Offset;
+use forebay_core::units::{GenerationNo, Offset};
 
 use super::names::segment_name;
 use super::raw::{RawBlock, read_block};
-use super::reader::{LogReader, State};
+use super::reader::{LogReader, State, raw_blocks, raw_heads};
 use super::segment_file::SegmentFile;
 use super::sled_db::io_error;
 use super::unsealed::{Source, Unsealed};
@@ -71,6 +71,9 @@ impl Report {
         from >= loss.end
     }
 }
+
+/// Where something stood that is missing: the file, its bytes, what is wrong there.
+type Stood = (PathBuf, Option<Range<u64>>, &'static str);
 
 /// A run of bytes that do not read, with the offsets that stood in them.
 struct Run {
@@ -194,48 +197,115 @@ impl LogReader {
             if report.is_named(loss) {
                 continue;
             }
-            if self.is_told(loss) {
+            let between = self.generations_around(loss);
+            if let Some(damage) = self.damaged_segment(loss, &between, report) {
+                damage.lost.push(*loss);
+            } else if self.is_told(loss) {
                 report.holes.push(*loss);
-                continue;
+            } else {
+                report.damage(self.damage_of(loss, &between));
             }
-            let (path, bytes) = self.place_of(loss);
-            let what = match &bytes {
-                Some(bytes) if bytes.is_empty() => "a block is missing behind this byte",
-                Some(_) => "a block does not have its CRC",
-                None => "blocks are missing, and no file has them",
-            };
-            report.damage(Damage {
-                path,
-                bytes,
-                what: what.to_owned(),
-                lost: vec![*loss],
-            });
         }
         report.holes.sort_unstable();
+        report.holes.dedup();
     }
 
-    /// Where something that is missing stood, as far as that can be said.
-    fn place_of(&self, loss: &Loss) -> (PathBuf, Option<Range<u64>>) {
+    /// Generations in which something that is missing stood: from the one that holds
+    /// what is before it to the one with what is after it.
+    fn generations_around(&self, loss: &Loss) -> RangeInclusive<u32> {
+        let mut around = (0, u32::MAX);
+        let mut meet = |generation: GenerationNo, at, first: Offset, end: Offset| {
+            if at == loss.at && end <= loss.first {
+                around.0 = around.0.max(generation.0);
+            }
+            if at == loss.at && first >= loss.end {
+                around.1 = around.1.min(generation.0);
+            }
+        };
+        for info in self.catalog.segments() {
+            for range in &info.ranges {
+                let at = TopicPartition {
+                    topic: info.id.topic,
+                    partition: range.partition,
+                };
+                meet(info.id.generation, at, range.first, range.end);
+            }
+        }
         for unsealed in &self.unsealed {
-            let db = unsealed.dir.join("db");
+            for (at, head) in raw_heads(unsealed) {
+                meet(unsealed.generation, at, head.base, head.end());
+            }
+        }
+        around.0..=around.1
+    }
+
+    /// A segment that is known to be damaged and may have held what is missing.
+    fn damaged_segment<'a>(
+        &self,
+        loss: &Loss,
+        between: &RangeInclusive<u32>,
+        report: &'a mut Report,
+    ) -> Option<&'a mut Damage> {
+        let ids = self.catalog.segments().map(|info| info.id);
+        let paths: Vec<_> = ids
+            .filter(|id| id.topic == loss.at.topic && between.contains(&id.generation.0))
+            .map(|id| self.log_dir.join(segment_name(id)))
+            .collect();
+        let mut damages = report.damages.iter_mut();
+        damages.find(|damage| paths.contains(&damage.path))
+    }
+
+    fn damage_of(&self, loss: &Loss, between: &RangeInclusive<u32>) -> Damage {
+        let (path, bytes, what) = self
+            .in_database(loss, between)
+            .or_else(|| self.missing_file(loss, between))
+            .unwrap_or_else(|| {
+                let what = "blocks are missing, and no file has them";
+                (self.log_dir.clone(), None, what)
+            });
+        Damage {
+            path,
+            bytes,
+            what: what.to_owned(),
+            lost: vec![*loss],
+        }
+    }
+
+    /// The place in a database that is not sealed yet.
+    fn in_database(&self, loss: &Loss, between: &RangeInclusive<u32>) -> Option<Stood> {
+        let unsealed = self.unsealed.iter();
+        let unsealed = unsealed.filter(|one| between.contains(&one.generation.0));
+        let unsealed: Vec<_> = unsealed.collect();
+        for one in &unsealed {
+            let db = one.dir.join("db");
             if let Some(bytes) = damaged_block(&db, loss) {
-                return (db, Some(bytes));
+                return Some((db, Some(bytes), "a block does not have its CRC"));
             }
         }
-        for unsealed in self.unsealed.iter().rev() {
-            if let Source::Raw(raw) = &unsealed.source {
-                let before = raw.blocks.iter().rev();
-                let mut before = before.filter(|b| b.key.at == loss.at && b.key.base < loss.first);
-                if let Some(block) = before.next() {
-                    let end = block.position + u64::from(block.length);
-                    return (unsealed.dir.join("db"), Some(end..end));
-                }
-            }
-        }
-        match self.unsealed.last() {
-            Some(unsealed) => (unsealed.dir.clone(), None),
-            None => (self.log_dir.clone(), None),
-        }
+        let one = unsealed.iter().rev().find(|one| one.damaged)?;
+        let before = raw_blocks(one).iter().rev();
+        let mut before = before.filter(|b| b.key.at == loss.at && b.key.base < loss.first);
+        let end = before.next().map_or(0, RawBlock::end);
+        let what = "blocks are missing behind this byte";
+        Some((one.dir.join("db"), Some(end..end), what))
+    }
+
+    /// The one segment that should be there and is not.
+    fn missing_file(&self, loss: &Loss, between: &RangeInclusive<u32>) -> Option<Stood> {
+        let topic = loss.at.topic;
+        let (first, last) = (between.start() + 1, *between.end());
+        let mut missing = (first..last).map(GenerationNo).filter(|generation| {
+            let id = SegmentId {
+                generation: *generation,
+                topic,
+            };
+            let waits = self.unsealed.iter().any(|u| u.generation == *generation);
+            self.catalog.get(id).is_none() && !waits
+        });
+        let generation = missing.next().filter(|_| last < u32::MAX)?;
+        let name = segment_name(SegmentId { generation, topic });
+        let what = "is not there; it or one of the next generation held what is missing";
+        Some((self.log_dir.join(name), None, what))
     }
 }
 

@@ -34,6 +34,14 @@ pub struct RawBlock {
     pub length: u16,
 }
 
+impl RawBlock {
+    /// First byte after it.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.position + u64::from(self.length)
+    }
+}
+
 /// Searches `path`; shows every intact block in the order of the file.
 ///
 /// # Errors

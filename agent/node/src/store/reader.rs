@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use forebay_core::log::block::BlockHead;
 use forebay_core::log::key::{StoredBlock, TopicPartition};
 use forebay_core::store::{Loss, SegmentId, StoreError};
 use forebay_core::units::{Epoch, EventTime, GenerationNo, LogId, Offset};
@@ -17,6 +18,7 @@ use super::identity::Identity;
 use super::meta_db::MetaDb;
 use super::names::segment_name;
 use super::opening::{self, Access};
+use super::raw::RawBlock;
 use super::sled_db::{Entry, io_error};
 use super::unsealed::{Source, Unsealed};
 use super::{DirLock, OpenError};
@@ -235,15 +237,20 @@ fn add(
     place.time_max = place.time_max.max(time_max);
 }
 
-/// Heads of the blocks of an unsealed generation; a reader has them all by position.
-fn raw_heads(
-    unsealed: &Unsealed,
-) -> impl Iterator<Item = (TopicPartition, forebay_core::log::block::BlockHead)> + '_ {
-    let blocks = match &unsealed.source {
-        Source::Raw(raw) => raw.blocks.as_slice(),
+/// The blocks of an unsealed generation; a reader has them all by position.
+pub(super) fn raw_blocks(unsealed: &Unsealed) -> &[RawBlock] {
+    match &unsealed.source {
+        Source::Raw(raw) => &raw.blocks,
         Source::Sled(_) => &[],
-    };
-    blocks.iter().map(|block| (block.key.at, block.head))
+    }
+}
+
+/// Their heads.
+pub(super) fn raw_heads(
+    unsealed: &Unsealed,
+) -> impl Iterator<Item = (TopicPartition, BlockHead)> + '_ {
+    let blocks = raw_blocks(unsealed).iter();
+    blocks.map(|block| (block.key.at, block.head))
 }
 
 /// What a copy of the meta database shows.

@@ -76,7 +76,12 @@ pub(super) fn text(opened: &Opened, report: &Report) -> String {
     let Report {
         blocks, records, ..
     } = report;
-    let mut lines: Vec<String> = opened.reader.notes.clone();
+    let is_named = |note: &&String| {
+        let mut damages = report.damages.iter();
+        damages.any(|damage| note.starts_with(&damage.path.display().to_string()))
+    };
+    let notes = opened.reader.notes.iter();
+    let mut lines: Vec<String> = notes.filter(|note| !is_named(note)).cloned().collect();
     lines.extend(
         report
             .damages

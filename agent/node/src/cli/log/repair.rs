@@ -30,6 +30,8 @@ pub(super) fn run(args: &RepairArgs) -> Result<ExitCode, String> {
     let before = read_all(&mut opened)?;
     let sound = is_intact(&opened, &before) && before.holes.is_empty();
     let repaired = if sound {
+        // It holds the lock.
+        drop(opened);
         None
     } else {
         let done = repair(&data_dir, opened.reader, &before, settings);
