@@ -4,68 +4,39 @@
 //! Holds always: the log id was drawn once, and every opening has a new epoch with
 //! its own nonce, durable before the first append; offsets never go back, also when
 //! what they named is lost. Meta entries are written after the blocks of their batch
-//! are synced. One process at a time. Bounds: UNSEALED_MAX generations wait to be
-//! sealed, after that writing waits.
+//! are synced. One process at a time.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use forebay_core::limits::SEGMENT_BLOCKS_MAX;
 use forebay_core::log::decode::decode_head;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::store::{
-    Loss, SegmentId, SegmentInfo, Store, StoreError, StoreEvent, StoreInfo, StoreOpened,
-    StoredBlock, WriteBatch,
+    Loss, SegmentId, Store, StoreError, StoreEvent, StoreInfo, StoreOpened, StoredBlock, WriteBatch,
 };
-use forebay_core::units::{Epoch, GenerationNo, LogId, Offset};
+use forebay_core::units::{Epoch, LogId, Offset};
 
 use super::ballast::{Ballast, free_bytes};
 use super::catalog::Catalog;
+use super::generations::{Generations, News};
 use super::identity::Identity;
 use super::meta_db::MetaDb;
-use super::names::{generation_name, segment_name};
-use super::opening::{self, Found, Live};
-use super::sealer::{Done, SealInfo, Sealer, create_generation};
+use super::names::{remove_all, segment_name};
+use super::opening::{self, Found};
+use super::sealer::SealInfo;
 use super::sled_db::io_error;
-use super::unsealed::{RawSource, Source, Unsealed, read_sled};
-use super::{BLOCKS, DirLock, OpenError, fault, raw, sync_dir};
+use super::{DirLock, OpenError, StoreSettings, fault, sync_dir};
 
-/// Generations that may wait to be sealed.
-const UNSEALED_MAX: usize = 4;
-/// More than so many wait: they are copied, not merged, to catch up.
-const UNSEALED_MERGED_MAX: usize = 2;
-/// How often the disk is looked at, and what failed in the background tried again.
+/// How often the disk is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Losses of blocks found while reading that are told once.
 const TOLD_LOSSES_MAX: usize = 4096;
 
-/// What an operator may set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreSettings {
-    /// Bytes of blocks after which a generation is sealed.
-    pub generation_bytes: u64,
-    /// Age after which it is sealed.
-    pub generation_age: Duration,
-    /// Bytes kept to be given up when the disk is full.
-    pub ballast_bytes: u64,
-}
-
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self {
-            generation_bytes: 16 * 1024 * 1024,
-            generation_age: Duration::from_secs(6 * 3600),
-            ballast_bytes: 8 * 1024 * 1024,
-        }
-    }
-}
-
 /// See the module's text.
 #[derive(Debug)]
 pub struct LogStore {
-    settings: StoreSettings,
     data_dir: PathBuf,
     log_dir: PathBuf,
     info: StoreInfo,
@@ -74,21 +45,14 @@ pub struct LogStore {
     meta_waiting: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Reading keeps some indexes at hand.
     catalog: RefCell<Catalog>,
-    /// Oldest first; the first is being sealed.
-    unsealed: VecDeque<Unsealed>,
-    sealing: bool,
-    /// When to try again what could not be sealed.
-    seal_again: Option<Instant>,
-    /// `None` while writing is not possible.
-    live: Option<Live>,
-    spare: Spare,
-    last_generation: GenerationNo,
+    generations: Generations,
     /// Offset after the last appended, and after the last synced record.
     heads: BTreeMap<TopicPartition, Offset>,
     synced: BTreeMap<TopicPartition, Offset>,
-    sealer: Sealer,
     ballast: Ballast,
     looked: Option<Instant>,
+    /// The last seal failed, which was told.
+    unsealable: bool,
     events: VecDeque<StoreEvent>,
     /// Damaged blocks that reading met.
     met: RefCell<Met>,
@@ -108,14 +72,6 @@ impl Met {
             self.new.push_back(loss);
         }
     }
-}
-
-/// A database for the next generation, made in advance.
-#[derive(Debug)]
-enum Spare {
-    None,
-    Asked,
-    Ready(GenerationNo, Box<super::SledDb>),
 }
 
 impl LogStore {
@@ -141,10 +97,9 @@ impl LogStore {
         let known = Identity::read(&log_dir)?;
         let mut notes = Vec::new();
         let (mut meta, meta_lost) = MetaDb::open(data_dir, &mut notes)?;
-        // sled may give an empty database for a damaged one, without a word. One beside
-        // no log at all is a new log, and nothing is lost.
+        // sled may give an empty database for a damaged one, without a word.
         let meta_lost = meta_lost || meta.identity().0.is_none();
-        let kept = (!meta_lost || known.is_none()).then(|| meta.kept());
+        let kept = (!meta_lost).then(|| meta.kept());
         let mut found = opening::find(
             (data_dir, &log_dir),
             known.as_ref(),
@@ -170,14 +125,6 @@ impl LogStore {
         };
         meta.write_identity(info, &losses).map_err(unwritten)?;
         fault::point("open.epoch");
-        let sealer = Sealer::spawn(SealInfo {
-            data_dir: data_dir.to_owned(),
-            log_dir: log_dir.clone(),
-            log_id: info.log_id,
-            epoch: info.epoch,
-        });
-        let sealer =
-            sealer.map_err(|error| OpenError::system(data_dir, "start a thread", &error))?;
         let opened = StoreOpened {
             info,
             heads: found.heads.clone(),
@@ -185,33 +132,30 @@ impl LogStore {
             losses,
             notes,
         };
-        let mut store = Self {
-            settings,
+        let seal_info = SealInfo {
+            data_dir: data_dir.to_owned(),
+            log_dir: log_dir.clone(),
+            log_id: info.log_id,
+            epoch: info.epoch,
+        };
+        let unsealed = (found.live, found.unsealed, found.last_generation);
+        let store = Self {
             data_dir: data_dir.to_owned(),
             log_dir,
             info,
             meta,
             meta_waiting: BTreeMap::new(),
             catalog: RefCell::new(found.catalog),
-            unsealed: found.unsealed.into(),
-            sealing: false,
-            seal_again: None,
-            live: found.live,
-            spare: Spare::None,
-            last_generation: found.last_generation,
+            generations: Generations::start(settings, seal_info, unsealed)?,
             synced: found.heads.clone(),
             heads: found.heads,
-            sealer,
             ballast,
             looked: None,
+            unsealable: false,
             events: VecDeque::new(),
             met: RefCell::default(),
             _lock: lock,
         };
-        store.seal_next();
-        if store.live.is_none() {
-            store.begin_generation().map_err(unwritten)?;
-        }
         Ok((store, opened))
     }
 
@@ -220,136 +164,15 @@ impl LogStore {
         self.info
     }
 
-    /// Seals the generation that takes the writes, and waits until all are sealed.
+    /// Seals all that was written, and waits until that is done.
     ///
     /// # Errors
     /// When the store cannot.
     pub fn seal_all(&mut self) -> Result<(), StoreError> {
         self.sync()?;
-        if self.live.as_ref().is_some_and(|live| live.blocks > 0) {
-            self.roll()?;
-        }
-        while !self.unsealed.is_empty() {
-            self.wait_for_sealer()?;
-        }
-        Ok(())
-    }
-
-    /// Begins a new generation; what took the writes before waits to be sealed.
-    fn roll(&mut self) -> Result<(), StoreError> {
-        self.sync_blocks()?;
-        while self.unsealed.len() >= UNSEALED_MAX {
-            self.wait_for_sealer()?;
-        }
-        if let Some(live) = self.live.take() {
-            self.unsealed.push_back(Unsealed {
-                generation: live.generation,
-                dir: self.log_dir.join(generation_name(live.generation)),
-                source: Source::Sled(std::sync::Arc::new(live.db)),
-                damaged: false,
-                bytes: live.bytes,
-            });
-        }
-        self.begin_generation()?;
-        fault::point("append.rolled");
-        self.seal_next();
-        Ok(())
-    }
-
-    /// Makes the next generation the one that takes the writes.
-    fn begin_generation(&mut self) -> Result<(), StoreError> {
-        while matches!(self.spare, Spare::Asked) {
-            self.wait_for_sealer()?;
-        }
-        let (generation, db) = match std::mem::replace(&mut self.spare, Spare::None) {
-            Spare::Ready(generation, db) => (generation, *db),
-            Spare::None | Spare::Asked => {
-                let generation = self.next_generation();
-                let created = create_generation(&self.log_dir, generation);
-                (generation, created.map_err(|error| self.uncreated(error))?)
-            }
-        };
-        self.live = Some(Live::empty(generation, db));
-        Ok(())
-    }
-
-    fn next_generation(&mut self) -> GenerationNo {
-        self.last_generation = GenerationNo(self.last_generation.0 + 1);
-        self.last_generation
-    }
-
-    fn uncreated(&self, error: OpenError) -> StoreError {
-        let no_space = matches!(error, OpenError::System { no_space: true, .. });
-        StoreError {
-            doing: "begin a generation",
-            said: error.to_string(),
-            no_space,
-        }
-    }
-
-    /// Starts sealing the oldest generation that waits.
-    fn seal_next(&mut self) {
-        if !self.sealing
-            && let Some(oldest) = self.unsealed.front()
-        {
-            let merge = self.unsealed.len() <= UNSEALED_MERGED_MAX;
-            self.sealer.seal(oldest.clone(), merge);
-            (self.sealing, self.seal_again) = (true, None);
-        }
-    }
-
-    fn wait_for_sealer(&mut self) -> Result<(), StoreError> {
-        let ended = || StoreError {
-            doing: "seal",
-            said: "the sealing thread has ended".to_owned(),
-            no_space: false,
-        };
-        self.seal_next();
-        let done = self.sealer.wait().ok_or_else(ended)?;
-        self.on_done(done)
-    }
-
-    fn on_done(&mut self, done: Done) -> Result<(), StoreError> {
-        match done {
-            Done::Sealed(generation, Ok(infos)) => {
-                self.on_sealed(generation, infos);
-                Ok(())
-            }
-            Done::Sealed(_, Err(error)) => {
-                self.sealing = false;
-                self.seal_again = Some(Instant::now() + LOOK_EVERY);
-                Err(error)
-            }
-            Done::Created(generation, created) => {
-                self.spare = Spare::None;
-                let db = created.map_err(|error| self.uncreated(error))?;
-                self.spare = Spare::Ready(generation, db);
-                Ok(())
-            }
-            Done::Quarantined(place) => {
-                let text = format!("what was damaged stands in {} now", place.display());
-                self.events.push_back(StoreEvent::Note(text));
-                Ok(())
-            }
-        }
-    }
-
-    fn on_sealed(&mut self, generation: GenerationNo, infos: Vec<SegmentInfo>) {
-        self.sealing = false;
-        for info in &infos {
-            self.catalog.get_mut().add(info.clone());
-        }
-        if let Some(place) = self
-            .unsealed
-            .iter()
-            .position(|u| u.generation == generation)
-            && let Some(sealed) = self.unsealed.remove(place)
-        {
-            self.sealer.clear(sealed);
-        }
-        self.events.push_back(StoreEvent::Sealed(infos));
-        self.sealer.write_identity(self.identity());
-        self.seal_next();
+        let sealed = self.generations.seal_all();
+        self.take_news();
+        sealed
     }
 
     fn identity(&self) -> Identity {
@@ -361,9 +184,7 @@ impl LogStore {
     }
 
     fn sync_blocks(&mut self) -> Result<(), StoreError> {
-        let live = self.live.as_mut().ok_or_else(not_writable)?;
-        live.db.sync()?;
-        fault::point("sync.synced");
+        self.generations.sync()?;
         self.synced.clone_from(&self.heads);
         Ok(())
     }
@@ -379,106 +200,58 @@ impl LogStore {
         Ok(())
     }
 
-    /// Whether the batch belongs into a new generation.
-    fn is_full(&self, batch: &WriteBatch) -> bool {
-        let Some(live) = &self.live else {
-            return false;
-        };
-        let bytes: usize = batch.blocks.iter().map(|block| block.bytes.len()).sum();
-        live.blocks > 0
-            && (live.bytes + bytes as u64 > self.settings.generation_bytes
-                || live.blocks + batch.blocks.len() > SEGMENT_BLOCKS_MAX
-                || live.since.elapsed() >= self.settings.generation_age)
+    fn roll(&mut self) -> Result<(), StoreError> {
+        self.sync_blocks()?;
+        let rolled = self.generations.roll();
+        self.take_news();
+        rolled
     }
 
-    /// Has the database of the next generation made before it is needed.
-    fn prepare_spare(&mut self) {
-        let half_full = self
-            .live
-            .as_ref()
-            .is_some_and(|live| live.bytes > self.settings.generation_bytes / 2);
-        if half_full && matches!(self.spare, Spare::None) {
-            let generation = self.next_generation();
-            self.sealer.create(generation);
-            self.spare = Spare::Asked;
+    /// What was sealed is read from its segments from now on.
+    fn take_news(&mut self) {
+        while let Some(news) = self.generations.poll_news() {
+            match news {
+                News::Sealed(infos) => {
+                    for info in &infos {
+                        self.catalog.get_mut().add(info.clone());
+                    }
+                    self.events.push_back(StoreEvent::Sealed(infos));
+                    self.unsealable = false;
+                    self.generations.write_identity(self.identity());
+                }
+                News::Quarantined(place) => {
+                    let text = format!("what was damaged stands in {} now", place.display());
+                    self.events.push_back(StoreEvent::Note(text));
+                }
+            }
         }
     }
 
     /// What is to be done now and then.
     fn look(&mut self) {
-        while let Some(done) = self.sealer.poll() {
-            if let Err(error) = self.on_done(done) {
-                self.events.push_back(StoreEvent::Trouble(error));
-            }
+        let polled = self.generations.poll();
+        self.take_news();
+        if let Err(error) = polled
+            && !std::mem::replace(&mut self.unsealable, true)
+        {
+            let text = format!("{error}; it is tried again each second");
+            self.events.push_back(StoreEvent::Note(text));
         }
         if self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return;
         }
         self.looked = Some(Instant::now());
-        if self.seal_again.is_some_and(|at| at <= Instant::now()) {
-            self.seal_next();
-        }
-        let old = self.live.as_ref().is_some_and(|live| {
-            live.blocks > 0 && live.since.elapsed() >= self.settings.generation_age
-        });
-        if old && let Err(error) = self.roll() {
-            self.events.push_back(StoreEvent::Trouble(error));
+        if self.generations.is_old() {
+            // A failure shows, and is told, with the next write.
+            let _ = self.roll();
         }
         if let Some(free_bytes) = free_bytes(&self.data_dir) {
             self.ballast.take(free_bytes);
-            let unsealed = self.unsealed.iter().map(|unsealed| unsealed.bytes);
-            let live = self.live.as_ref().map_or(0, |live| live.bytes);
             self.events.push_back(StoreEvent::Disk {
                 free_bytes,
-                live_bytes: unsealed.sum::<u64>() + live,
+                live_bytes: self.generations.bytes(),
             });
         }
-    }
-
-    /// Gives up a database that failed: what was synced is read from its file.
-    fn close_failed(&mut self) -> Result<(), StoreError> {
-        let Some(live) = self.live.as_ref().filter(|live| live.db.has_failed()) else {
-            return Ok(());
-        };
-        let dir = self.log_dir.join(generation_name(live.generation));
-        let mut blocks = Vec::new();
-        let path = dir.join("db");
-        let file = raw::search(&path, |block| blocks.push(block))
-            .and_then(|()| std::fs::File::open(&path))
-            .map_err(|error| io_error("read what was written", &error))?;
-        // What was not synced comes again, into the next generation.
-        let synced = &self.synced;
-        blocks.retain(|block| {
-            synced
-                .get(&block.key.at)
-                .is_some_and(|head| block.head.end() <= *head)
-        });
-        let chosen = raw::choose(blocks, |_| None, &BTreeMap::new());
-        let (generation, bytes) = (live.generation, live.bytes);
-        let live = self.live.take();
-        // Its own closing may fail or panic once more: nothing depends on it.
-        let closed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(live)));
-        drop(closed);
-        self.unsealed.push_back(Unsealed {
-            generation,
-            dir,
-            source: Source::Raw(std::sync::Arc::new(RawSource {
-                files: vec![file],
-                blocks: chosen.blocks,
-            })),
-            damaged: false,
-            bytes,
-        });
-        fault::point("recover.closed");
-        Ok(())
-    }
-}
-
-fn not_writable() -> StoreError {
-    StoreError {
-        doing: "append",
-        said: "no generation takes writes".to_owned(),
-        no_space: false,
     }
 }
 
@@ -486,6 +259,8 @@ impl Drop for LogStore {
     /// A clean close says how far the log reached. When it cannot, the next opening
     /// knows less, and nothing is lost.
     fn drop(&mut self) {
+        // It writes the same file.
+        self.generations.stop_sealing();
         if self.sync().is_ok() {
             let _ = self.identity().write(&self.log_dir);
         }
@@ -495,24 +270,16 @@ impl Drop for LogStore {
 impl Store for LogStore {
     fn append(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
         batch.check();
-        if self.is_full(batch) {
+        if self.generations.is_full(batch) {
             self.roll()?;
         }
-        let live = self.live.as_mut().ok_or_else(not_writable)?;
-        let keys: Vec<_> = batch.blocks.iter().map(|b| b.key.to_bytes()).collect();
-        let entries = batch.blocks.iter().zip(&keys);
-        let entries = entries.map(|(block, key)| (key.as_slice(), block.bytes.as_slice()));
-        live.db.insert_all(BLOCKS, entries)?;
-        fault::point("append.written");
+        self.generations.append(&batch.blocks)?;
         for block in &batch.blocks {
-            live.blocks += 1;
-            live.bytes += block.bytes.len() as u64;
             if let Ok(head) = decode_head(block.key, &block.bytes) {
                 self.heads.insert(block.key.at, head.end());
             }
         }
         self.meta_waiting.extend(batch.meta.iter().cloned());
-        self.prepare_spare();
         Ok(())
     }
 
@@ -525,19 +292,15 @@ impl Store for LogStore {
         self.ballast.release();
         self.meta_waiting.clear();
         self.heads.clone_from(&self.synced);
-        self.close_failed()?;
         let mut notes = Vec::new();
         if self.meta.has_failed() {
             self.meta.reopen(&self.data_dir, &mut notes)?;
         }
         self.events.extend(notes.into_iter().map(StoreEvent::Note));
-        while self.unsealed.len() > UNSEALED_MAX {
-            self.wait_for_sealer()?;
-        }
-        if self.live.is_none() {
-            self.begin_generation()?;
-        }
-        self.seal_next();
+        let recovered = self.generations.recover(&self.synced);
+        self.take_news();
+        let losses = recovered?.into_iter();
+        self.events.extend(losses.map(StoreEvent::Lost));
         Ok(())
     }
 
@@ -552,15 +315,9 @@ impl Store for LogStore {
         let mut lost = |loss: Loss| met.note(loss);
         let mut catalog = self.catalog.borrow_mut();
         let read = catalog.read(at, from, bytes_max, &mut out, &mut lost);
-        let mut more = read.map_err(|error| io_error("read", &error))?;
-        for unsealed in &self.unsealed {
-            if more {
-                return Ok(out);
-            }
-            more = unsealed.source.read(at, from, bytes_max, &mut out)?;
-        }
-        if let Some(live) = self.live.as_ref().filter(|_| !more) {
-            read_sled(&live.db, at, from, bytes_max, &mut out)?;
+        let more = read.map_err(|error| io_error("read", &error))?;
+        if !more {
+            self.generations.read(at, from, bytes_max, &mut out)?;
         }
         Ok(out)
     }
@@ -584,7 +341,7 @@ impl Store for LogStore {
         fault::point("remove.noted");
         for id in segments {
             let path = self.log_dir.join(segment_name(*id));
-            super::names::remove_all(&path).map_err(|error| io_error("remove", &error))?;
+            remove_all(&path).map_err(|error| io_error("remove", &error))?;
             self.catalog.get_mut().remove(*id);
             fault::point("remove.unlinked");
         }

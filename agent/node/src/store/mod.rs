@@ -24,6 +24,8 @@ mod unsealed;
 mod opening;
 mod sealer;
 
+mod generations;
+
 mod log_store;
 mod thread;
 
@@ -33,8 +35,9 @@ mod check;
 mod repair;
 
 pub use check::{DAMAGES_MAX, Damage, Report};
+pub use generations::StoreSettings;
 pub use lock::DirLock;
-pub use log_store::{LogStore, StoreSettings};
+pub use log_store::LogStore;
 pub use names::segment_name;
 pub use raw::{Chosen, RawBlock, choose, search};
 pub use reader::{LogReader, Part, Place, State};

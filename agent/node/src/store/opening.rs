@@ -175,15 +175,24 @@ impl Opening<'_> {
 
     fn load_segment(&mut self, id: SegmentId) -> Result<Option<SegmentInfo>, OpenError> {
         let path = self.log_dir.join(segment_name(id));
-        let refused = |error| OpenError::system(&path, "read", &error);
-        let (head, info) = match peek(&path).map_err(refused)? {
-            Some((head, info)) => (Some(head), info),
+        let looked = peek(&path).and_then(|peeked| match peeked {
+            Some((head, info)) => Ok((Some(head), info, None)),
             None => {
-                let file = SegmentFile::open(&path, id.topic).map_err(refused)?;
-                self.note_fault(id, &file)?;
-                (file.head, file.info(id))
+                let file = SegmentFile::open(&path, id.topic)?;
+                Ok((file.head, file.info(id), Some(file)))
+            }
+        });
+        let (head, info, faulty) = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                let note = format!("{} cannot be read: {error}", path.display());
+                self.found.notes.push(note);
+                return Ok(None);
             }
         };
+        if let Some(file) = faulty {
+            self.note_fault(id, &file)?;
+        }
         let log_id = head.map(|head| head.log_id);
         if let (Some(stands), Some(ours)) = (log_id, self.found.log_id)
             && stands != ours

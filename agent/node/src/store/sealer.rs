@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -43,9 +45,11 @@ pub(super) enum Done {
     Created(GenerationNo, Result<Box<SledDb>, OpenError>),
 }
 
-/// Handle of the thread; dropping it ends the thread after the job it has.
+/// Handle of the thread. Dropping it ends the thread soon: what it leaves undone is
+/// done at the next start.
 #[derive(Debug)]
 pub(super) struct Sealer {
+    stopping: Arc<AtomicBool>,
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     thread: Option<JoinHandle<()>>,
@@ -64,13 +68,18 @@ impl Sealer {
     /// # Errors
     /// When the system has no thread to give.
     pub(super) fn spawn(info: SealInfo) -> std::io::Result<Self> {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stopping);
         let (jobs, asked) = channel();
         let (answer, done) = channel();
         let thread = std::thread::Builder::new()
             .name("forebay-seal".to_owned())
             .spawn(move || {
                 for job in asked {
-                    if let Some(done) = info.work(job)
+                    if stopped.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if let Some(done) = info.work(job, &stopped)
                         && answer.send(done).is_err()
                     {
                         return;
@@ -78,6 +87,7 @@ impl Sealer {
                 }
             })?;
         Ok(Self {
+            stopping,
             jobs: Some(jobs),
             done,
             thread: Some(thread),
@@ -118,8 +128,10 @@ impl Sealer {
     }
 }
 
-impl Drop for Sealer {
-    fn drop(&mut self) {
+impl Sealer {
+    /// Ends the thread; nothing is done after this.
+    pub(super) fn stop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -127,12 +139,21 @@ impl Drop for Sealer {
     }
 }
 
+impl Drop for Sealer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl SealInfo {
-    fn work(&self, job: Job) -> Option<Done> {
+    fn work(&self, job: Job, stopped: &AtomicBool) -> Option<Done> {
         match job {
             Job::Seal { unsealed, merge } => {
                 let generation = unsealed.generation;
-                Some(Done::Sealed(generation, self.seal(&unsealed, merge)))
+                Some(Done::Sealed(
+                    generation,
+                    self.seal(&unsealed, merge, stopped),
+                ))
             }
             Job::Clear(unsealed) => self.clear(unsealed),
             Job::WriteIdentity(identity) => {
@@ -147,7 +168,12 @@ impl SealInfo {
         }
     }
 
-    fn seal(&self, unsealed: &Unsealed, merge: bool) -> Result<Vec<SegmentInfo>, StoreError> {
+    fn seal(
+        &self,
+        unsealed: &Unsealed,
+        merge: bool,
+        stopped: &AtomicBool,
+    ) -> Result<Vec<SegmentInfo>, StoreError> {
         fault::point("seal.started");
         let mut topics = Topics {
             info: self,
@@ -156,7 +182,12 @@ impl SealInfo {
             open: None,
             done: BTreeMap::new(),
         };
-        unsealed.source.for_each(|block| topics.push(block))?;
+        unsealed.source.for_each(|block| {
+            if stopped.load(Ordering::Relaxed) {
+                return Err(std::io::Error::other("the store is closing"));
+            }
+            topics.push(block)
+        })?;
         let sealed = topics.finish().and_then(|infos| {
             sync_dir(&self.log_dir)?;
             fault::point("seal.all-renamed");

@@ -1,0 +1,436 @@
+//! The generations that are not sealed: the one that takes the writes, those that
+//! wait for the sealing thread, and the one that is made in advance.
+//!
+//! Holds always: they are sealed in order; one is forgotten only when its segments
+//! are given out. Bounds: UNSEALED_MAX wait, after that writing waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_core::limits::SEGMENT_BLOCKS_MAX;
+use forebay_core::log::key::TopicPartition;
+use forebay_core::log::segment::SegmentInfo;
+use forebay_core::store::{Loss, StoreError, StoredBlock, WriteBatch};
+use forebay_core::units::{GenerationNo, Offset};
+
+use super::identity::Identity;
+use super::names::generation_name;
+use super::opening::Live;
+use super::sealer::{Done, SealInfo, Sealer, create_generation};
+use super::sled_db::io_error;
+use super::unsealed::{RawSource, Source, Unsealed, read_sled};
+use super::{BLOCKS, OpenError, SledDb, fault, raw};
+
+/// Generations that may wait to be sealed.
+const UNSEALED_MAX: usize = 4;
+/// More than so many wait: they are copied, not merged, to catch up.
+const UNSEALED_MERGED_MAX: usize = 2;
+/// When to try again what could not be sealed.
+const SEAL_AGAIN: Duration = Duration::from_secs(1);
+
+/// What an operator may set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Bytes of blocks after which a generation is sealed.
+    pub generation_bytes: u64,
+    /// Age after which it is sealed.
+    pub generation_age: Duration,
+    /// Bytes kept to be given up when the disk is full.
+    pub ballast_bytes: u64,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            generation_bytes: 16 * 1024 * 1024,
+            generation_age: Duration::from_secs(6 * 3600),
+            ballast_bytes: 8 * 1024 * 1024,
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Generations {
+    settings: StoreSettings,
+    log_dir: PathBuf,
+    /// `None` while writing is not possible.
+    live: Option<Live>,
+    /// Oldest first; the first is being sealed.
+    unsealed: VecDeque<Unsealed>,
+    sealing: bool,
+    seal_again: Option<Instant>,
+    spare: Spare,
+    last: GenerationNo,
+    sealer: Sealer,
+    news: VecDeque<News>,
+}
+
+/// What became of a generation.
+#[derive(Debug)]
+pub(super) enum News {
+    /// It is read from these segments now.
+    Sealed(Vec<SegmentInfo>),
+    /// A damaged one stands there now.
+    Quarantined(PathBuf),
+}
+
+/// A database for the next generation.
+#[derive(Debug)]
+enum Spare {
+    None,
+    Asked,
+    Ready(GenerationNo, Box<SledDb>),
+}
+
+impl Generations {
+    /// Goes on with what was found, and begins a generation when none takes writes.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(super) fn start(
+        settings: StoreSettings,
+        info: SealInfo,
+        (live, unsealed, last): (Option<Live>, Vec<Unsealed>, GenerationNo),
+    ) -> Result<Self, OpenError> {
+        let log_dir = info.log_dir.clone();
+        let sealer = Sealer::spawn(info)
+            .map_err(|error| OpenError::system(&log_dir, "start a thread", &error))?;
+        let mut out = Self {
+            settings,
+            log_dir,
+            live,
+            unsealed: unsealed.into(),
+            sealing: false,
+            seal_again: None,
+            spare: Spare::None,
+            last,
+            sealer,
+            news: VecDeque::new(),
+        };
+        out.seal_next();
+        if out.live.is_none() {
+            let generation = out.next_generation();
+            let db = create_generation(&out.log_dir, generation)?;
+            out.live = Some(Live::empty(generation, db));
+        }
+        Ok(out)
+    }
+
+    /// Ends the sealing thread: what it leaves undone is done at the next start.
+    pub(super) fn stop_sealing(&mut self) {
+        self.sealer.stop();
+    }
+
+    pub(super) fn poll_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// Bytes of blocks that are not sealed.
+    pub(super) fn bytes(&self) -> u64 {
+        let unsealed = self.unsealed.iter().map(|unsealed| unsealed.bytes);
+        let live = self.live.as_ref().map_or(0, |live| live.bytes);
+        unsealed.sum::<u64>() + live
+    }
+
+    /// Writes blocks; durable after [`Generations::sync`].
+    ///
+    /// # Errors
+    /// When the database fails, or none takes writes.
+    pub(super) fn append(&mut self, blocks: &[StoredBlock]) -> Result<(), StoreError> {
+        let live = self.live.as_mut().ok_or_else(not_writable)?;
+        let keys: Vec<_> = blocks.iter().map(|block| block.key.to_bytes()).collect();
+        let entries = blocks.iter().zip(&keys);
+        let entries = entries.map(|(block, key)| (key.as_slice(), block.bytes.as_slice()));
+        live.db.insert_all(BLOCKS, entries)?;
+        fault::point("append.written");
+        live.blocks += blocks.len();
+        live.bytes += blocks.iter().map(|b| b.bytes.len() as u64).sum::<u64>();
+        self.prepare_spare();
+        Ok(())
+    }
+
+    /// Makes every write so far survive a power cut.
+    ///
+    /// # Errors
+    /// When that cannot be said.
+    pub(super) fn sync(&mut self) -> Result<(), StoreError> {
+        let live = self.live.as_mut().ok_or_else(not_writable)?;
+        live.db.sync()?;
+        fault::point("sync.synced");
+        Ok(())
+    }
+
+    /// Whether the batch belongs into a new generation.
+    pub(super) fn is_full(&self, batch: &WriteBatch) -> bool {
+        let bytes: usize = batch.blocks.iter().map(|block| block.bytes.len()).sum();
+        self.live.as_ref().is_some_and(|live| {
+            live.blocks > 0
+                && (live.bytes + bytes as u64 > self.settings.generation_bytes
+                    || live.blocks + batch.blocks.len() > SEGMENT_BLOCKS_MAX)
+        })
+    }
+
+    /// Whether the generation that takes the writes has taken them for long enough.
+    pub(super) fn is_old(&self) -> bool {
+        let age = self.settings.generation_age;
+        let live = self.live.as_ref();
+        live.is_some_and(|live| live.blocks > 0 && live.since.elapsed() >= age)
+    }
+
+    /// Begins a new generation; what took the writes before waits to be sealed. All
+    /// of it must be synced.
+    ///
+    /// # Errors
+    /// When too many wait and cannot be sealed, or none can be begun.
+    pub(super) fn roll(&mut self) -> Result<(), StoreError> {
+        self.wait_until_fewer_than(UNSEALED_MAX)?;
+        if let Some(live) = self.live.take() {
+            self.unsealed.push_back(Unsealed {
+                generation: live.generation,
+                dir: self.dir_of(live.generation),
+                source: Source::Sled(Arc::new(live.db)),
+                damaged: false,
+                bytes: live.bytes,
+            });
+        }
+        self.begin()?;
+        fault::point("append.rolled");
+        self.seal_next();
+        Ok(())
+    }
+
+    /// Waits until nothing but the newest generation is unsealed, and that is empty.
+    ///
+    /// # Errors
+    /// When they cannot be sealed.
+    pub(super) fn seal_all(&mut self) -> Result<(), StoreError> {
+        if self.live.as_ref().is_some_and(|live| live.blocks > 0) {
+            self.roll()?;
+        }
+        self.wait_until_fewer_than(1)
+    }
+
+    fn wait_until_fewer_than(&mut self, count: usize) -> Result<(), StoreError> {
+        while self.unsealed.len() >= count {
+            self.seal_next();
+            self.wait_for_sealer()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the next generation the one that takes the writes.
+    fn begin(&mut self) -> Result<(), StoreError> {
+        while matches!(self.spare, Spare::Asked) {
+            self.wait_for_sealer()?;
+        }
+        let (generation, db) = match std::mem::replace(&mut self.spare, Spare::None) {
+            Spare::Ready(generation, db) => (generation, *db),
+            Spare::None | Spare::Asked => {
+                let generation = self.next_generation();
+                let created = create_generation(&self.log_dir, generation);
+                (generation, created.map_err(|error| not_created(&error))?)
+            }
+        };
+        self.live = Some(Live::empty(generation, db));
+        Ok(())
+    }
+
+    fn next_generation(&mut self) -> GenerationNo {
+        self.last = GenerationNo(self.last.0 + 1);
+        self.last
+    }
+
+    fn dir_of(&self, generation: GenerationNo) -> PathBuf {
+        self.log_dir.join(generation_name(generation))
+    }
+
+    /// Has the database of the next generation made before it is needed.
+    fn prepare_spare(&mut self) {
+        let half = self.settings.generation_bytes / 2;
+        let half_full = self.live.as_ref().is_some_and(|live| live.bytes > half);
+        if half_full && matches!(self.spare, Spare::None) {
+            let generation = self.next_generation();
+            self.sealer.create(generation);
+            self.spare = Spare::Asked;
+        }
+    }
+
+    /// Starts sealing the oldest generation that waits.
+    fn seal_next(&mut self) {
+        if !self.sealing
+            && let Some(oldest) = self.unsealed.front()
+        {
+            let merge = self.unsealed.len() <= UNSEALED_MERGED_MAX;
+            self.sealer.seal(oldest.clone(), merge);
+            (self.sealing, self.seal_again) = (true, None);
+        }
+    }
+
+    /// Says beside the data how far it reaches.
+    pub(super) fn write_identity(&self, identity: Identity) {
+        self.sealer.write_identity(identity);
+    }
+
+    /// Hears what the sealing thread has done, and tries again what it could not.
+    ///
+    /// # Errors
+    /// The first thing that it could not do.
+    pub(super) fn poll(&mut self) -> Result<(), StoreError> {
+        if self.seal_again.is_some_and(|at| at <= Instant::now()) {
+            self.seal_next();
+        }
+        while let Some(done) = self.sealer.poll() {
+            self.on_done(done)?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_sealer(&mut self) -> Result<(), StoreError> {
+        let ended = || StoreError {
+            doing: "seal",
+            said: "the sealing thread has ended".to_owned(),
+            no_space: false,
+        };
+        let done = self.sealer.wait().ok_or_else(ended)?;
+        self.on_done(done)
+    }
+
+    fn on_done(&mut self, done: Done) -> Result<(), StoreError> {
+        match done {
+            Done::Sealed(generation, sealed) => {
+                self.sealing = false;
+                match sealed {
+                    Ok(infos) => self.on_sealed(generation, infos),
+                    Err(error) => {
+                        self.seal_again = Some(Instant::now() + SEAL_AGAIN);
+                        return Err(error);
+                    }
+                }
+            }
+            Done::Created(generation, created) => {
+                self.spare = Spare::None;
+                let db = created.map_err(|error| not_created(&error))?;
+                self.spare = Spare::Ready(generation, db);
+            }
+            Done::Quarantined(place) => self.news.push_back(News::Quarantined(place)),
+        }
+        Ok(())
+    }
+
+    fn on_sealed(&mut self, generation: GenerationNo, infos: Vec<SegmentInfo>) {
+        let mut unsealed = self.unsealed.iter();
+        let place = unsealed.position(|unsealed| unsealed.generation == generation);
+        if let Some(sealed) = place.and_then(|place| self.unsealed.remove(place)) {
+            self.sealer.clear(sealed);
+        }
+        self.news.push_back(News::Sealed(infos));
+        self.seal_next();
+    }
+
+    /// Makes writing possible again after a failure: what was synced of the database
+    /// that failed is read from its file, and a new one is begun. Gives what was
+    /// synced and is not there.
+    ///
+    /// # Errors
+    /// When it is not possible yet.
+    pub(super) fn recover(
+        &mut self,
+        synced: &BTreeMap<TopicPartition, Offset>,
+    ) -> Result<Vec<Loss>, StoreError> {
+        let losses = self.close_failed(synced)?;
+        if self.live.is_none() {
+            self.wait_until_fewer_than(UNSEALED_MAX + 1)?;
+            self.begin()?;
+        }
+        self.seal_next();
+        Ok(losses)
+    }
+
+    fn close_failed(
+        &mut self,
+        synced: &BTreeMap<TopicPartition, Offset>,
+    ) -> Result<Vec<Loss>, StoreError> {
+        let failed = self.live.as_ref().filter(|live| live.db.has_failed());
+        let Some((generation, bytes)) = failed.map(|live| (live.generation, live.bytes)) else {
+            return Ok(Vec::new());
+        };
+        let dir = self.dir_of(generation);
+        let (source, losses) = read_synced(&dir.join("db"), synced)
+            .map_err(|error| io_error("read what was written", &error))?;
+        let live = self.live.take();
+        // Its own closing may fail or panic once more: nothing depends on it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(live)));
+        self.unsealed.push_back(Unsealed {
+            generation,
+            dir,
+            source: Source::Raw(Arc::new(source)),
+            damaged: false,
+            bytes,
+        });
+        fault::point("recover.closed");
+        Ok(losses)
+    }
+
+    /// Appends blocks of `at` from the one that holds `from`, or the first after it,
+    /// on, while they fit.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) fn read(
+        &self,
+        at: TopicPartition,
+        from: Offset,
+        bytes_max: usize,
+        out: &mut Vec<StoredBlock>,
+    ) -> Result<(), StoreError> {
+        for unsealed in &self.unsealed {
+            if unsealed.source.read(at, from, bytes_max, out)? {
+                return Ok(());
+            }
+        }
+        if let Some(live) = &self.live {
+            read_sled(&live.db, at, from, bytes_max, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// What of a database's file was synced, and what of that is not there.
+fn read_synced(
+    path: &Path,
+    synced: &BTreeMap<TopicPartition, Offset>,
+) -> std::io::Result<(RawSource, Vec<Loss>)> {
+    let mut blocks = Vec::new();
+    raw::search(path, |block| blocks.push(block))?;
+    // What was not synced comes again, into the next generation.
+    blocks.retain(|block| {
+        let head = synced.get(&block.key.at);
+        head.is_some_and(|head| block.head.end() <= *head)
+    });
+    let mut durable = synced.clone();
+    durable.retain(|at, _| blocks.iter().any(|block| block.key.at == *at));
+    let chosen = raw::choose(blocks, |_| None, &durable);
+    let files = vec![std::fs::File::open(path)?];
+    let blocks = chosen.blocks;
+    Ok((RawSource { files, blocks }, chosen.losses))
+}
+
+fn not_writable() -> StoreError {
+    StoreError {
+        doing: "append",
+        said: "no generation takes writes".to_owned(),
+        no_space: false,
+    }
+}
+
+fn not_created(error: &OpenError) -> StoreError {
+    StoreError {
+        doing: "begin a generation",
+        said: error.to_string(),
+        no_space: matches!(error, OpenError::System { no_space: true, .. }),
+    }
+}
