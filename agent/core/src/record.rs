@@ -121,6 +121,27 @@ impl From<message::GapReason> for GapReason {
     }
 }
 
+/// Why offsets of a partition can never be given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Missing {
+    /// Removed to make room, or because of their age.
+    Trimmed,
+    /// Damaged.
+    Lost,
+}
+
+/// Names of these in JSON.
+pub const MISSING: [(Missing, &str); 2] = [(Missing::Trimmed, "trimmed"), (Missing::Lost, "lost")];
+
+/// Name of such a reason in JSON.
+#[must_use]
+pub fn missing_name(reason: Missing) -> &'static str {
+    match reason {
+        Missing::Trimmed => "trimmed",
+        Missing::Lost => "lost",
+    }
+}
+
 /// Ordinals that will never come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GapRecord {

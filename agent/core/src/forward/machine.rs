@@ -15,12 +15,12 @@ use super::connection::{Answer, Connection, InFlight};
 use super::counters::Counters;
 use super::ids::{ConnNo, SendNo};
 use super::marks::Marks;
-use super::place::{Next, Place};
+use super::outgoing::Outgoing;
+use super::place::Place;
 use super::receiver::{Receiver, SESSION_META_KEY};
 use crate::limits::{FORWARD_BYTES_MAX, FORWARD_LOADED_MAX};
-use crate::log::decode::decode;
 use crate::log::key::{StoredBlock, TopicPartition};
-use crate::payload::{DataMessage, GatewayName, MessageId, StreamName};
+use crate::payload::{GatewayName, StreamName};
 use crate::store::StoreInfo;
 use crate::topics::TopicTable;
 use crate::units::{Mono, Offset, PartitionId, Span};
@@ -166,6 +166,13 @@ impl Forward {
             sent
         };
         Some((sent, arrived))
+    }
+
+    /// Told of each partition that is forwarded: below which offset its log was trimmed.
+    pub fn on_trimmed(&mut self, below: impl Fn(TopicPartition) -> Offset) {
+        for place in &mut self.places {
+            place.on_trimmed(below(place.at));
+        }
     }
 
     /// More of a partition is durable.
@@ -394,41 +401,39 @@ impl Forward {
             let index = order.find(|index| self.places[*index].is_ready())?;
             self.turn = (index + 1) % count;
             let place = &mut self.places[index];
-            let (stored, end) = match place.take()? {
-                Next::Block(stored, end) => (stored, end),
-                Next::Parked => {
-                    self.counters.parked += 1;
-                    self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
-                    continue;
-                }
-            };
-            let Ok(block) = decode(stored.key, &stored.bytes) else {
-                place.is_bad(stored.key.base, end);
-                self.saving.due.get_or_insert(now);
+            let Some(next) = place.take() else {
                 continue;
             };
-            let id = MessageId::of(&self.gateway, self.info.log_id, &place.stream, &block);
-            let payload = DataMessage::render(&id, &block);
-            let replayed = block.base < place.replay_below;
-            self.counters.published += 1;
-            self.counters.resent += u64::from(block.base < place.reached);
-            let send = connection.push(InFlight {
-                place: index,
-                rewinds: place.rewinds,
-                first: block.base,
-                end,
-                bytes: payload.len(),
-                sent_at: now,
-            });
-            place.handed_over(end);
-            return Some(ForwardAction::Publish {
-                conn: connection.conn,
-                send,
-                topic: self.gateway.data_topic(&place.stream, block.at.partition),
-                payload,
-                user_properties: id.user_properties(replayed),
-            });
+            let Some(outgoing) = Outgoing::of(next, place, &self.gateway, &self.info) else {
+                self.counters.parked += 1;
+                self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
+                continue;
+            };
+            return self.hand_over(index, outgoing, now);
         }
+    }
+
+    fn hand_over(&mut self, index: usize, outgoing: Outgoing, now: Mono) -> Option<ForwardAction> {
+        let Outgoing { id, end, payload } = outgoing;
+        let (connection, place) = (self.connection.as_mut()?, &mut self.places[index]);
+        self.counters.published += 1;
+        self.counters.resent += u64::from(id.first < place.reached);
+        let send = connection.push(InFlight {
+            place: index,
+            rewinds: place.rewinds,
+            first: id.first,
+            end,
+            bytes: payload.len(),
+            sent_at: now,
+        });
+        place.handed_over(end);
+        Some(ForwardAction::Publish {
+            conn: connection.conn,
+            send,
+            topic: self.gateway.data_topic(&place.stream, id.partition),
+            payload,
+            user_properties: id.user_properties(id.first < place.replay_below),
+        })
     }
 
     /// Whether the broker has acked everything that is durable, and the marks that

@@ -14,6 +14,8 @@ mod patience;
 
 mod connection;
 mod place;
+
+mod outgoing;
 mod receiver;
 
 mod machine;

@@ -13,6 +13,7 @@ use crate::limits::{FORWARD_REFUSALS_MAX, FORWARD_RETRY_MAX_US, FORWARD_RETRY_MI
 use crate::log::decode::decode_head;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::payload::StreamName;
+use crate::record::Missing;
 use crate::units::{Mono, Offset};
 
 /// The log is read on while no more blocks than this wait.
@@ -26,11 +27,13 @@ struct Fetch {
     stale: bool,
 }
 
-/// A block that waits to go out, and the offset after its last record.
+/// What waits to go out, and the offset after its last record.
 #[derive(Debug)]
 struct Waiting {
-    stored: StoredBlock,
+    first: Offset,
     end: Offset,
+    /// `None`: no record of these offsets can be read.
+    stored: Option<StoredBlock>,
 }
 
 /// A block that the broker does not take.
@@ -49,6 +52,8 @@ struct Trouble {
 #[derive(Debug)]
 pub(super) enum Next {
     Block(StoredBlock, Offset),
+    /// What is said in place of records that nobody can read any more: from, up to.
+    Missing(Offset, Offset, Missing),
     /// A block has been refused too often and was passed over.
     Parked,
 }
@@ -83,8 +88,11 @@ pub(super) struct Place {
     in_flight: usize,
     trouble: Option<Trouble>,
     pub dirty: bool,
-    /// Records passed over because the log could not give them.
+    /// Records that the log could not give: trimmed before they were sent, and damaged.
+    pub trimmed: u64,
     pub unreadable: u64,
+    /// What is missing below was trimmed.
+    trimmed_below: Offset,
     pub patience: Patience,
 }
 
@@ -108,7 +116,9 @@ impl Place {
             in_flight: 0,
             trouble: None,
             dirty: false,
+            trimmed: 0,
             unreadable: 0,
+            trimmed_below: Offset(0),
             patience: Patience::default(),
         }
     }
@@ -131,6 +141,11 @@ impl Place {
     /// More is durable.
     pub(super) fn on_durable(&mut self, head: Offset) {
         self.head = self.head.max(head);
+    }
+
+    /// All below `below` was removed to make room.
+    pub(super) fn on_trimmed(&mut self, below: Offset) {
+        self.trimmed_below = self.trimmed_below.max(below);
     }
 
     /// Goes back to the mark: what is on its way moves no mark any more.
@@ -246,9 +261,9 @@ impl Place {
             return;
         };
         let mut next = fetch.from;
+        let last = blocks.last().map_or(Offset(0), |stored| stored.key.base);
         for stored in blocks {
-            let base = stored.key.base;
-            if base >= self.head {
+            if stored.key.base >= self.head {
                 break;
             }
             match decode_head(stored.key, &stored.bytes) {
@@ -259,23 +274,34 @@ impl Place {
                     return;
                 }
                 Ok(head) => {
+                    self.push_hole(next, head.base);
                     next = head.end();
-                    self.blocks.push_back(Waiting { stored, end: next });
+                    self.blocks.push_back(Waiting {
+                        first: head.base,
+                        end: next,
+                        stored: Some(stored),
+                    });
                 }
                 // How far it reaches shows with the next one.
                 Err(_) => {}
             }
         }
         if next == fetch.from {
-            // The log has nothing readable from here up to the head.
-            self.skip_to(self.head);
+            // Nothing of it reads; past it the log is asked again, at its end it is not.
+            let behind = Offset(last.0.saturating_add(1)).min(self.head);
+            let end = if behind > next { behind } else { self.head };
+            self.push_hole(next, end);
         }
     }
 
-    /// Passes over what cannot be given out.
-    fn skip_to(&mut self, to: Offset) {
-        self.unreadable += to.0.saturating_sub(self.cursor.0);
-        self.pass_to(to);
+    fn push_hole(&mut self, first: Offset, end: Offset) {
+        if first < end {
+            self.blocks.push_back(Waiting {
+                first,
+                end,
+                stored: None,
+            });
+        }
     }
 
     fn pass_to(&mut self, to: Offset) {
@@ -309,13 +335,17 @@ impl Place {
         self.is_loaded() && self.waits_until().is_none()
     }
 
-    /// The next block to hand over.
+    /// The next thing to hand over.
     pub(super) fn take(&mut self) -> Option<Next> {
-        let Waiting { stored, end } = self.blocks.pop_front()?;
-        let first = stored.key.base;
-        if first > self.cursor {
-            self.skip_to(first);
+        // Of a hole, part or all may have been confirmed meanwhile.
+        let (cursor, resumes) = (self.cursor, self.resume_at.is_some());
+        let over = |waiting: &Waiting| waiting.stored.is_none() && waiting.end <= cursor;
+        while !resumes && self.blocks.front().is_some_and(over) {
+            self.blocks.pop_front();
         }
+        let Waiting { first, end, stored } = self.blocks.pop_front()?;
+        let hole = stored.is_none() && !resumes;
+        let first = if hole { first.max(cursor) } else { first };
         let parked =
             |trouble: &Trouble| trouble.first == first && trouble.refusals >= FORWARD_REFUSALS_MAX;
         if self.trouble.as_ref().is_some_and(parked) {
@@ -330,20 +360,27 @@ impl Place {
             self.cursor = resume_at.max(end);
             self.blocks.clear();
         }
-        Some(Next::Block(stored, end))
+        Some(match stored {
+            Some(stored) => Next::Block(stored, end),
+            None => Next::Missing(first, end, self.count_missing(first, end)),
+        })
+    }
+
+    /// Counts offsets that cannot be read, each once; why that is.
+    pub(super) fn count_missing(&mut self, first: Offset, end: Offset) -> Missing {
+        let new = end.0.saturating_sub(first.0.max(self.reached.0));
+        if first < self.trimmed_below {
+            self.trimmed += new;
+            return Missing::Trimmed;
+        }
+        self.unreadable += new;
+        Missing::Lost
     }
 
     /// The block that [`Place::take`] gave out is on its way.
     pub(super) fn handed_over(&mut self, end: Offset) {
         self.in_flight += 1;
         self.reached = self.reached.max(end);
-    }
-
-    /// The block that [`Place::take`] gave out cannot be read after all.
-    pub(super) fn is_bad(&mut self, first: Offset, end: Offset) {
-        self.unreadable += end.0 - first.0;
-        self.skipped_to = self.skipped_to.max(end);
-        self.settle();
     }
 
     /// The broker has acked a block handed over since the last rewind.

@@ -40,6 +40,7 @@ impl Forward {
             "parked": parked_now,
             "parked_ever": sum(|place| place.marks.parked),
             "parked_ranges": parked,
+            "records_trimmed": sum(|place| place.trimmed),
             "records_unreadable": sum(|place| place.unreadable),
             "disconnects": disconnects,
             "rewinds": rewinds,

@@ -12,7 +12,7 @@ use super::json::{push_args, push_text};
 use super::names::{GatewayName, StreamName};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series, ValueKind};
 pub use crate::record::Figure;
-use crate::record::{GapReason, gap_name, quality_name};
+use crate::record::{GapReason, Missing, gap_name, missing_name, quality_name};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
 
@@ -70,20 +70,19 @@ pub enum DataBody {
     Readings(Vec<DataRecord>),
     /// JSON objects as the gateway's engine wrote them.
     Rows(Vec<Vec<u8>>),
+    /// Nothing: no record of these offsets will ever come.
+    Missing(Missing),
 }
 
 impl DataBody {
+    /// Records that it has; `None` when it says that there are none.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn records(&self) -> Option<usize> {
         match self {
-            Self::Readings(records) => records.len(),
-            Self::Rows(rows) => rows.len(),
+            Self::Readings(records) => Some(records.len()),
+            Self::Rows(rows) => Some(rows.len()),
+            Self::Missing(_) => None,
         }
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -132,18 +131,7 @@ impl DataMessage {
     #[must_use]
     pub fn render(id: &MessageId, block: &Block) -> Vec<u8> {
         let mut out = String::with_capacity(256 + 200 * block.body.len());
-        push_args(
-            &mut out,
-            format_args!("{{\"v\":{PAYLOAD_VERSION},\"gateway\":\"{}\"", id.gateway),
-        );
-        push_args(
-            &mut out,
-            format_args!(",\"log_id\":\"{}\",\"epoch\":{}", id.log_id, id.epoch.0),
-        );
-        push_args(&mut out, format_args!(",\"stream\":\"{}\"", id.stream));
-        push_args(&mut out, format_args!(",\"partition\":{}", id.partition.0));
-        push_args(&mut out, format_args!(",\"first_offset\":{}", id.first.0));
-        push_args(&mut out, format_args!(",\"last_offset\":{}", id.last.0));
+        push_envelope(&mut out, id);
         match &block.body {
             Body::Readings { series, records } => {
                 out.push_str(",\"kind\":\"readings\",\"records\":[");
@@ -166,6 +154,35 @@ impl DataMessage {
         out.push_str("]}");
         out.into_bytes()
     }
+
+    /// The payload that says that the offsets of `id` will never come.
+    #[must_use]
+    pub fn render_missing(id: &MessageId, reason: Missing) -> Vec<u8> {
+        let mut out = String::new();
+        push_envelope(&mut out, id);
+        let reason = missing_name(reason);
+        push_args(
+            &mut out,
+            format_args!(",\"kind\":\"missing\",\"reason\":\"{reason}\"}}"),
+        );
+        out.into_bytes()
+    }
+}
+
+/// The members before the kind, with the brace that opens the object.
+fn push_envelope(out: &mut String, id: &MessageId) {
+    push_args(
+        out,
+        format_args!("{{\"v\":{PAYLOAD_VERSION},\"gateway\":\"{}\"", id.gateway),
+    );
+    push_args(
+        out,
+        format_args!(",\"log_id\":\"{}\",\"epoch\":{}", id.log_id, id.epoch.0),
+    );
+    push_args(out, format_args!(",\"stream\":\"{}\"", id.stream));
+    push_args(out, format_args!(",\"partition\":{}", id.partition.0));
+    push_args(out, format_args!(",\"first_offset\":{}", id.first.0));
+    push_args(out, format_args!(",\"last_offset\":{}", id.last.0));
 }
 
 fn push_list<T>(out: &mut String, items: &[T], push: impl Fn(&mut String, &T)) {

@@ -1,7 +1,7 @@
 //! Reading of data messages.
 //!
-//! Always holds: what is accepted has as many records as its offsets say, and
-//! a value exactly where the quality is ok. Bound: MESSAGE_BYTES_MAX and
+//! Always holds: what is accepted has as many records as its offsets say, or none at
+//! all where it says that they are missing, and a value exactly where the quality is ok. Bound: MESSAGE_BYTES_MAX and
 //! BLOCK_RECORDS_MAX, checked before memory is taken.
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
@@ -13,7 +13,7 @@ use super::data::{DataBody, DataGap, DataMessage, DataReading, DataRecord, Figur
 use super::json::{PayloadError, PayloadFault, Reader, need, set};
 use super::names::{GatewayName, StreamName};
 use crate::limits::{BLOCK_RECORDS_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
-use crate::record::{GAPS, GapReason, QUALITIES, SCALED_VALUE_MAX, ValueKind};
+use crate::record::{GAPS, GapReason, MISSING, Missing, QUALITIES, SCALED_VALUE_MAX, ValueKind};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
 
@@ -45,6 +45,20 @@ fn named<T: Copy>(
         .ok_or_else(|| reader.value_error(key))
 }
 
+/// What a message carries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Readings,
+    Rows,
+    Missing,
+}
+
+const KINDS: [(Kind, &str); 3] = [
+    (Kind::Readings, "readings"),
+    (Kind::Rows, "rows"),
+    (Kind::Missing, "missing"),
+];
+
 /// Keys of the outer object as they come.
 #[derive(Default)]
 struct Envelope {
@@ -56,7 +70,8 @@ struct Envelope {
     partition: Option<PartitionId>,
     first: Option<Offset>,
     last: Option<Offset>,
-    rows: Option<bool>,
+    kind: Option<Kind>,
+    reason: Option<Missing>,
     body: Option<DataBody>,
 }
 
@@ -97,15 +112,18 @@ impl Envelope {
                 set(reader, &mut self.last, "last_offset", offset)
             }
             "kind" => {
-                let rows = named(reader, &[(false, "readings"), (true, "rows")], "kind")?;
-                set(reader, &mut self.rows, "kind", rows)
+                let kind = named(reader, &KINDS, "kind")?;
+                set(reader, &mut self.kind, "kind", kind)
+            }
+            "reason" if self.kind == Some(Kind::Missing) => {
+                let reason = named(reader, &MISSING, "reason")?;
+                set(reader, &mut self.reason, "reason", reason)
             }
             "records" => {
-                let rows = need(reader, self.rows, "kind")?;
-                let body = if rows {
-                    parse_rows(reader)?
-                } else {
-                    parse_readings(reader)?
+                let body = match need(reader, self.kind, "kind")? {
+                    Kind::Readings => parse_readings(reader)?,
+                    Kind::Rows => parse_rows(reader)?,
+                    Kind::Missing => return Err(reader.value_error("records")),
                 };
                 set(reader, &mut self.body, "records", body)
             }
@@ -117,9 +135,16 @@ impl Envelope {
         need(reader, self.version, "v")?;
         let first = need(reader, self.first, "first_offset")?;
         let last = need(reader, self.last, "last_offset")?;
-        let body = need(reader, self.body, "records")?;
-        let count = u64::try_from(body.len()).unwrap_or(u64::MAX);
-        if count == 0 || last.0.checked_sub(first.0) != Some(count - 1) {
+        let body = match need(reader, self.kind, "kind")? {
+            Kind::Readings | Kind::Rows => need(reader, self.body, "records")?,
+            Kind::Missing => DataBody::Missing(need(reader, self.reason, "reason")?),
+        };
+        let span = last.0.checked_sub(first.0);
+        let agrees = match body.records() {
+            Some(count) => count > 0 && span == Some(count as u64 - 1),
+            None => span.is_some(),
+        };
+        if !agrees {
             return Err(reader.value_error("last_offset"));
         }
         let id = MessageId {

@@ -23,6 +23,7 @@ use crate::payload::{
     AckMessage, Command, DataBody, DataMessage, DataRecord, GatewayName, SessionNonce,
     parse_data_topic,
 };
+use crate::record::{Missing, missing_name};
 use crate::units::{LogId, Mono, Offset};
 
 /// Tables of the sink.
@@ -172,7 +173,8 @@ impl Applier {
     ) -> Outcome {
         let id = &message.id;
         let gateway = id.gateway.clone();
-        let (verdict, marks) = self.state.admit(id, range);
+        let missing = message.body.records().is_none();
+        let (verdict, marks) = self.state.admit(id, range, missing);
         let (fresh, duplicates) = match verdict {
             Verdict::Apply { fresh, duplicates } => (fresh, duplicates),
             Verdict::Full => {
@@ -206,16 +208,21 @@ impl Applier {
             let index = usize::try_from(offset.0 - message.id.first.0);
             index.expect("a part lies inside of its message")
         };
-        let indices = index(part.start())..index(part.end());
+        let indices = || index(part.start())..index(part.end());
         let texts: Vec<String>;
         let rows: Vec<&[u8]> = match &message.body {
+            DataBody::Missing(reason) => {
+                self.counters.missing = self.counters.missing.saturating_add(part.count());
+                texts = vec![missing_row(*reason, part)];
+                texts.iter().map(String::as_bytes).collect()
+            }
             DataBody::Readings(records) => {
-                texts = records[indices].iter().map(|r| self.counted(r)).collect();
+                texts = records[indices()].iter().map(|r| self.counted(r)).collect();
                 texts.iter().map(String::as_bytes).collect()
             }
             DataBody::Rows(rows) => {
                 self.counters.rows += part.count();
-                rows[indices].iter().map(Vec::as_slice).collect()
+                rows[indices()].iter().map(Vec::as_slice).collect()
             }
         };
         for (chunk, value) in (0..).zip(pieces(&rows)) {
@@ -388,6 +395,16 @@ impl Applier {
     pub fn partitions(&self) -> usize {
         self.state.partitions()
     }
+}
+
+/// One row stands for all offsets that will never come, at the first of them.
+fn missing_row(reason: Missing, part: OffsetRange) -> String {
+    format!(
+        "{{\"missing\":\"{}\",\"first_offset\":{},\"last_offset\":{}}}",
+        missing_name(reason),
+        part.start().0,
+        part.end().0 - 1
+    )
 }
 
 fn readable(topic: &str, payload: &[u8]) -> Result<(DataMessage, OffsetRange), String> {

@@ -23,12 +23,17 @@ pub struct Counters {
     pub beyond: u64,
     /// Times that a gateway was asked to send again.
     pub resends: u64,
+    /// Offsets that a gateway said will never come.
+    pub missing: u64,
 }
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Counters of version 1, which are the first ones of this.
+const VERSION_1: u8 = 1;
+const COUNTERS_1: usize = 9;
 
 impl Counters {
-    fn fields(&mut self) -> [&mut u64; 9] {
+    fn fields(&mut self) -> [&mut u64; 10] {
         [
             &mut self.messages,
             &mut self.readings,
@@ -39,6 +44,7 @@ impl Counters {
             &mut self.rejected,
             &mut self.beyond,
             &mut self.resends,
+            &mut self.missing,
         ]
     }
 
@@ -49,14 +55,19 @@ impl Counters {
         [&[VERSION][..], fields.as_flattened()].concat()
     }
 
-    /// `None` when the bytes are not of this version.
+    /// `None` when the bytes are of neither version.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let rest = bytes.strip_prefix(&[VERSION])?;
+        let (version, rest) = bytes.split_first()?;
         let (values, left) = rest.as_chunks::<8>();
         let mut out = Self::default();
         let fields = out.fields();
-        if !left.is_empty() || values.len() != fields.len() {
+        let count = match *version {
+            VERSION => fields.len(),
+            VERSION_1 => COUNTERS_1,
+            _ => return None,
+        };
+        if !left.is_empty() || values.len() != count {
             return None;
         }
         for (field, value) in fields.into_iter().zip(values) {
@@ -82,6 +93,15 @@ mod tests {
             assert_eq!(Counters::from_bytes(&bytes[..cut]), None, "{cut}");
         }
         assert_eq!(Counters::from_bytes(&[&bytes[..], &[0]].concat()), None);
-        assert_eq!(Counters::from_bytes(&[&[2], &bytes[1..]].concat()), None);
+        assert_eq!(Counters::from_bytes(&[&[3], &bytes[1..]].concat()), None);
+        let old = [&[VERSION_1], &bytes[1..bytes.len() - 8]].concat();
+        let read = Counters::from_bytes(&old).expect("version 1");
+        assert_eq!(
+            read,
+            Counters {
+                missing: 0,
+                ..counters
+            }
+        );
     }
 }

@@ -157,6 +157,24 @@ impl History {
         (Verdict::Apply { fresh, duplicates }, change)
     }
 
+    /// Judges offsets that will never come: fresh is what was applied in no epoch.
+    pub fn admit_missing(&mut self, epoch: Epoch, range: OffsetRange) -> (Verdict, Change) {
+        let fresh = self.runs.iter().fold(vec![range], |parts, run| {
+            let parts = parts.into_iter();
+            parts.flat_map(|part| run.seen.missing(part)).collect()
+        });
+        let (verdict, change) = self.admit(epoch, range);
+        let verdict = match verdict {
+            Verdict::Apply { .. } => {
+                let new: u64 = fresh.iter().map(|part: &OffsetRange| part.count()).sum();
+                let duplicates = range.count() - new;
+                Verdict::Apply { fresh, duplicates }
+            }
+            Verdict::Beyond | Verdict::Full => verdict,
+        };
+        (verdict, change)
+    }
+
     /// Makes one run of the two oldest neighbours whose ranges fit in one.
     fn merge_oldest(&mut self, change: &mut Change) -> bool {
         for at in 1..self.runs.len() {
@@ -192,6 +210,34 @@ mod tests {
             }
             Verdict::Beyond | Verdict::Full => panic!("{verdict:?}"),
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_fresh_only_where_nothing_was_applied() {
+        let mut history = History::default();
+        history.admit(Epoch(1), range(10, 20));
+        history.admit(Epoch(3), range(20, 25));
+        history.admit(Epoch(3), range(40, 50));
+        for (name, epoch, (start, end), want, next) in [
+            ("a hole at the start", 3, (0, 10), vec![(0, 10)], 25),
+            (
+                "over what older epochs applied",
+                3,
+                (5, 30),
+                vec![(25, 30)],
+                30,
+            ),
+            ("again", 3, (5, 30), vec![], 30),
+            ("again, by a later opening", 4, (0, 45), vec![(30, 40)], 50),
+            ("past the end", 4, (50, 60), vec![(50, 60)], 60),
+        ] {
+            let (verdict, _) = history.admit_missing(Epoch(epoch), range(start, end));
+            assert_eq!(fresh(&verdict), want, "{name}");
+            assert_eq!(history.next(), Offset(next), "{name}");
+        }
+        // A first delivery of an older epoch still counts.
+        let (verdict, _) = history.admit(Epoch(1), range(5, 8));
+        assert_eq!(fresh(&verdict), [(5, 8)]);
     }
 
     #[test]

@@ -76,8 +76,14 @@ impl UpstreamState {
     }
 
     /// Judges a message and, when it is taken, remembers it. The marks must be
-    /// stored in one transaction with what the verdict calls fresh.
-    pub fn admit(&mut self, id: &MessageId, range: OffsetRange) -> (Verdict, Vec<MarkWrite>) {
+    /// stored in one transaction with what the verdict calls fresh. Of offsets that
+    /// are `missing` only those are fresh that were applied in no epoch.
+    pub fn admit(
+        &mut self,
+        id: &MessageId,
+        range: OffsetRange,
+        missing: bool,
+    ) -> (Verdict, Vec<MarkWrite>) {
         let log_key = (id.gateway.clone(), id.log_id);
         let place = (id.stream.clone(), id.partition);
         let log = self.logs.get_mut(&log_key);
@@ -90,7 +96,11 @@ impl UpstreamState {
         if full && history.adds_range(id.epoch, range) {
             return (Verdict::Beyond, Vec::new());
         }
-        let (verdict, change) = history.admit(id.epoch, range);
+        let (verdict, change) = if missing {
+            history.admit_missing(id.epoch, range)
+        } else {
+            history.admit(id.epoch, range)
+        };
         self.ranges = self.ranges + history.range_count() - before;
         let source = Source::of(id);
         let write = |epoch| MarkWrite {
@@ -185,7 +195,7 @@ mod tests {
 
     fn admit(state: &mut UpstreamState, id: &MessageId) -> Verdict {
         let range = OffsetRange::inclusive(id.first, id.last).unwrap();
-        state.admit(id, range).0
+        state.admit(id, range, false).0
     }
 
     fn taken(verdict: &Verdict) -> bool {

@@ -27,6 +27,7 @@ pub struct UpstreamSnapshot {
     pub rejected: u64,
     /// Messages not taken because too many holes were open.
     pub beyond: u64,
+    pub missing: u64,
     /// Times that a gateway was asked to send again.
     pub resends: u64,
     /// Partitions with a hole in what is applied.
@@ -45,6 +46,7 @@ impl UpstreamSnapshot {
         self.duplicates = counters.duplicates;
         self.rejected = counters.rejected;
         self.beyond = counters.beyond;
+        self.missing = counters.missing;
         self.resends = counters.resends;
     }
 
@@ -63,6 +65,7 @@ impl UpstreamSnapshot {
             "duplicates": self.duplicates,
             "rejected": self.rejected,
             "beyond": self.beyond,
+            "missing": self.missing,
             "resends": self.resends,
             "holes": self.holes,
             "gateways": self.gateways,

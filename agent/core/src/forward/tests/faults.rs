@@ -30,6 +30,10 @@ enum Op {
     BrokerLosesAll,
     /// The broker drops what it has acked, as one does with a full queue.
     QueueDropped(usize),
+    Trim {
+        stream: usize,
+        blocks: usize,
+    },
     Wait(u64),
 }
 
@@ -59,6 +63,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::ReceiverAcks),
         1 => Just(Op::BrokerLosesAll),
         1 => (1..6usize).prop_map(Op::QueueDropped),
+        1 => (0..4usize, 1..4usize).prop_map(|(stream, blocks)| Op::Trim { stream, blocks }),
         3 => prop_oneof![1..1000u64, 100_000..2_000_000u64, 10_000_000..200_000_000u64]
             .prop_map(Op::Wait),
     ]
@@ -85,6 +90,7 @@ fn apply(world: &mut World, op: &Op) {
         Op::ReceiverAcks => world.receiver_acks(),
         Op::BrokerLosesAll => world.broker_loses_all(),
         Op::QueueDropped(n) => times(n, || drop(world.broker.queue.pop_back())),
+        Op::Trim { stream, blocks } => world.trim(at(stream), blocks),
         Op::Wait(us) => world.wait(us),
     }
 }

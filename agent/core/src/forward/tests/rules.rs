@@ -5,6 +5,7 @@ use super::super::{ConnNo, Refusal, SendNo};
 use super::world::{ACK_TIMEOUT_US, WINDOW, World, at};
 use crate::limits::{FORWARD_REFUSALS_MAX, FORWARD_RETRY_MIN_US, FORWARD_STALL_MIN_US};
 use crate::payload::{Command, UPSTREAM_TOPIC};
+use crate::record::Missing;
 use crate::units::Offset;
 
 /// A connected world with `blocks` blocks of two records in one partition.
@@ -398,27 +399,78 @@ fn messages_that_do_not_read_are_counted_and_change_nothing() {
 }
 
 #[test]
-fn unreadable_blocks_are_passed_over_and_counted() {
+fn of_unreadable_blocks_the_receiver_hears_that_they_are_lost() {
     for bad in 0..5usize {
-        let mut world = World::new();
-        for _ in 0..5 {
-            world.append(at(0), 2);
+        for whole_head in [true, false] {
+            let mut world = World::new();
+            for _ in 0..5 {
+                world.append(at(0), 2);
+            }
+            let truth = world.truth.get_mut(&at(0)).unwrap();
+            let at_byte = if whole_head {
+                truth.blocks[bad].bytes.len() - 1
+            } else {
+                0
+            };
+            truth.blocks[bad].bytes[at_byte] ^= 1;
+            world.commit();
+            world.connect();
+            world.settle();
+            let name = format!("block {bad}, {whole_head}");
+            assert_eq!(world.count("records_unreadable"), 2, "{name}");
+            assert_eq!(world.count("records_trimmed"), 0, "{name}");
+            let offsets = 2 * bad as u64..2 * bad as u64 + 2;
+            let declared = offsets.map(|offset| (offset, Missing::Lost)).collect();
+            assert_eq!(world.truth[&at(0)].declared, declared, "{name}");
         }
-        let truth = world.truth.get_mut(&at(0)).unwrap();
-        let last = truth.blocks[bad].bytes.len() - 1;
-        truth.blocks[bad].bytes[last] ^= 1;
-        // The checks of the world take what cannot be read for refused.
-        truth.refused.extend([2 * bad as u64, 2 * bad as u64 + 1]);
-        world.commit();
-        world.connect();
-        all_through(&mut world);
-        world.forward.drain();
-        world.commit();
-        world.commit();
-        assert!(world.forward.is_drained(), "block {bad}");
-        assert_eq!(world.count("records_unreadable"), 2, "block {bad}");
-        assert_eq!(world.truth[&at(0)].taken.len(), 8, "block {bad}");
     }
+}
+
+#[test]
+fn a_trimmed_front_is_declared_once_and_the_marks_pass_it() {
+    let mut world = World::new();
+    for _ in 0..6 {
+        world.append(at(0), 2);
+    }
+    world.commit();
+    world.trim(at(0), 4);
+    world.receiver_connects();
+    world.connect();
+    while !world.broker.to_gateway.is_empty() {
+        world.deliver_message();
+    }
+    world.settle();
+    let truth = &world.truth[&at(0)];
+    let declared = (0..8).map(|offset| (offset, Missing::Trimmed)).collect();
+    assert_eq!(truth.declared, declared);
+    assert_eq!(world.count("records_trimmed"), 8);
+    assert_eq!(
+        world.count("published"),
+        3,
+        "one for all of it, one per block"
+    );
+    assert_eq!(world.count("unconfirmed"), 0);
+}
+
+#[test]
+fn a_receiver_that_asks_for_what_was_trimmed_hears_that_it_is_gone() {
+    let mut world = World::new();
+    for _ in 0..6 {
+        world.append(at(0), 2);
+    }
+    world.commit();
+    world.connect();
+    world.settle();
+    world.trim(at(0), 3);
+    let truth = world.truth.get_mut(&at(0)).unwrap();
+    assert!(truth.declared.is_empty());
+    // It has lost most of what it had applied, and sees so with the next message.
+    truth.applied.retain(|offset| *offset < 2);
+    world.append(at(0), 2);
+    world.commit();
+    world.settle();
+    let declared = (2..6).map(|offset| (offset, Missing::Trimmed)).collect();
+    assert_eq!(world.truth[&at(0)].declared, declared);
 }
 
 #[test]
@@ -457,18 +509,15 @@ fn a_stop_in_the_middle_of_a_backlog_sends_nothing_again() {
 }
 
 #[test]
-fn a_log_of_which_nothing_reads_is_done_at_once() {
+fn a_log_of_which_nothing_reads_is_declared_lost() {
     let mut world = World::new();
     world.append(at(0), 3);
     let truth = world.truth.get_mut(&at(0)).unwrap();
     truth.blocks[0].bytes.truncate(5);
-    truth.refused.extend(0..3);
     world.commit();
     world.connect();
-    for _ in 0..4 {
-        world.commit();
-    }
+    world.settle();
     assert!(world.forward.is_drained());
     assert_eq!(world.count("records_unreadable"), 3);
-    assert_eq!(world.forward.next_deadline(), None);
+    assert_eq!(world.truth[&at(0)].declared.len(), 3);
 }

@@ -14,9 +14,10 @@ use crate::log::block::Row;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{LATE, READINGS};
 use crate::payload::{
-    AckMark, AckMessage, Command, DataMessage, GatewayName, SessionNonce, StreamName,
+    AckMark, AckMessage, Command, DataBody, DataMessage, GatewayName, SessionNonce, StreamName,
     UPSTREAM_TOPIC, UpstreamHello, parse_data_topic,
 };
+use crate::record::Missing;
 use crate::store::StoreInfo;
 use crate::topics::TopicTable;
 use crate::units::{Epoch, EventTime, LogId, Mono, Offset, PartitionId, Span};
@@ -58,6 +59,8 @@ pub(super) struct Truth {
     /// Offsets that some broker has refused.
     pub(super) refused: BTreeSet<u64>,
     pub(super) applied: BTreeSet<u64>,
+    /// What was said of offsets that cannot be read.
+    pub(super) declared: BTreeMap<u64, Missing>,
     /// How often each offset was handed over.
     pub(super) sends: BTreeMap<u64, u32>,
 }
@@ -177,6 +180,21 @@ impl World {
             self.forward.on_saved();
         }
         self.pump();
+    }
+
+    /// Removes the oldest durable blocks of a partition.
+    pub(super) fn trim(&mut self, at: TopicPartition, blocks: usize) {
+        let truth = self.truth.get_mut(&at).unwrap();
+        let durable = |block: &&StoredBlock| block.key.base.0 < truth.durable;
+        let count = truth.blocks.iter().filter(durable).count().min(blocks);
+        truth.blocks.drain(..count);
+        let first = truth.blocks.first();
+        let below = first.map_or(truth.next, |block| block.key.base.0);
+        let below = below.min(truth.durable);
+        self.forward.on_trimmed(|other| {
+            let here = other == at;
+            Offset(if here { below } else { 0 })
+        });
     }
 
     pub(super) fn connect(&mut self) {
@@ -443,6 +461,9 @@ impl World {
                     "left before it was durable"
                 );
                 for offset in message.id.first.0..=message.id.last.0 {
+                    if let DataBody::Missing(reason) = message.body {
+                        truth.declared.insert(offset, reason);
+                    }
                     *truth.sends.entry(offset).or_default() += 1;
                 }
                 self.broker.inbound.push_back((send, topic, payload));
