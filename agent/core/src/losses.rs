@@ -15,7 +15,7 @@ use crate::meta::{Entry, checked, with_crc};
 use crate::record::Row;
 use crate::store::Loss;
 use crate::topics::TopicTable;
-use crate::units::{EventTime, Offset};
+use crate::units::{EventTime, Offset, PartitionId, TopicId};
 use crate::utc::time_value;
 
 /// Meta keys of losses that were told: this, topic, `/`, partition.
@@ -36,53 +36,71 @@ pub struct Told {
     pub notes: Vec<String>,
 }
 
-/// What of `losses` was not told before, found at `found_at`.
-#[must_use]
-pub fn tell(losses: &[Loss], meta: &[Entry], topics: &TopicTable, found_at: EventTime) -> Told {
-    let mut new: BTreeMap<TopicPartition, Vec<Loss>> = BTreeMap::new();
-    let mut known: BTreeMap<TopicPartition, Ranges> = BTreeMap::new();
-    for loss in losses.iter().filter(|loss| loss.first < loss.end) {
-        let ranges = known
-            .entry(loss.at)
-            .or_insert_with(|| stored(meta, loss.at));
-        let told = |(first, end): &(Offset, Offset)| *first <= loss.first && loss.end <= *end;
-        if !ranges.iter().any(told) {
-            insert(ranges, (loss.first, loss.end));
-            new.entry(loss.at).or_default().push(*loss);
+/// Which losses were told.
+#[derive(Debug)]
+pub struct Losses {
+    known: BTreeMap<TopicPartition, Ranges>,
+}
+
+impl Losses {
+    /// As `meta` keeps them.
+    #[must_use]
+    pub fn restore(meta: &[Entry]) -> Self {
+        let entries = meta.iter().filter(|(_, value)| !value.is_empty());
+        let known = entries.filter_map(|(key, value)| Some((parse_key(key)?, parse(value)?)));
+        Self {
+            known: known.collect(),
         }
     }
-    let names: BTreeMap<_, _> = topics.streams().collect();
-    let mut out = Told::default();
-    for (at, losses) in new {
-        let stream = names.get(&at.topic).copied();
-        for (loss, parts) in summed(&losses) {
-            let mut row = json!({
-                "kind": "lost",
-                "topic": at.topic.0,
-                "stream": stream,
-                "partition": at.partition.0,
-                "first": loss.first.0,
-                "end": loss.end.0,
-                "found_at": time_value(found_at),
-            });
-            if parts > 1 {
-                row["parts"] = json!(parts);
+
+    /// What of `losses` was not told before, found at `found_at`.
+    pub fn tell(&mut self, losses: &[Loss], topics: &TopicTable, found_at: EventTime) -> Told {
+        let mut new: BTreeMap<TopicPartition, Vec<Loss>> = BTreeMap::new();
+        for loss in losses.iter().filter(|loss| loss.first < loss.end) {
+            let ranges = self.known.entry(loss.at).or_default();
+            let told = |(first, end): &(Offset, Offset)| *first <= loss.first && loss.end <= *end;
+            if !ranges.iter().any(told) {
+                insert(ranges, (loss.first, loss.end));
+                new.entry(loss.at).or_default().push(*loss);
             }
-            out.rows.push(Row {
-                time: found_at,
-                line: row.to_string().into_bytes(),
-            });
-            let named = stream.map_or(String::new(), |name| format!("stream {name}, "));
-            let text = match parts {
-                1 => format!("{named}{loss}"),
-                _ => format!("{named}{loss}, in {parts} parts with readable ones between"),
-            };
-            out.notes.push(text);
         }
-        let value = bytes(known.get(&at).map_or(&[], Vec::as_slice));
-        out.entries.push((key(at), value));
+        let names: BTreeMap<_, _> = topics.streams().collect();
+        let mut out = Told::default();
+        for (at, losses) in new {
+            let stream = names.get(&at.topic).copied();
+            for (loss, parts) in summed(&losses) {
+                out.rows.push(row(&loss, stream, parts, found_at));
+                let named = stream.map_or(String::new(), |name| format!("stream {name}, "));
+                let text = match parts {
+                    1 => format!("{named}{loss}"),
+                    _ => format!("{named}{loss}, in {parts} parts with readable ones between"),
+                };
+                out.notes.push(text);
+            }
+            let value = bytes(self.known.get(&at).map_or(&[], Vec::as_slice));
+            out.entries.push((key(at), value));
+        }
+        out
     }
-    out
+}
+
+fn row(loss: &Loss, stream: Option<&str>, parts: usize, found_at: EventTime) -> Row {
+    let mut row = json!({
+        "kind": "lost",
+        "topic": loss.at.topic.0,
+        "stream": stream,
+        "partition": loss.at.partition.0,
+        "first": loss.first.0,
+        "end": loss.end.0,
+        "found_at": time_value(found_at),
+    });
+    if parts > 1 {
+        row["parts"] = json!(parts);
+    }
+    Row {
+        time: found_at,
+        line: row.to_string().into_bytes(),
+    }
 }
 
 /// The first ones as they are, what is too many as one, with the number of parts.
@@ -118,12 +136,13 @@ fn key(at: TopicPartition) -> Vec<u8> {
     [LOSS_META_PREFIX, name.as_bytes()].concat()
 }
 
-fn stored(meta: &[Entry], at: TopicPartition) -> Ranges {
-    let key = key(at);
-    let found = meta.iter().find(|(name, _)| *name == key);
-    found
-        .and_then(|(_, value)| parse(value))
-        .unwrap_or_default()
+fn parse_key(key: &[u8]) -> Option<TopicPartition> {
+    let name = std::str::from_utf8(key.strip_prefix(LOSS_META_PREFIX)?).ok()?;
+    let (topic, partition) = name.split_once('/')?;
+    Some(TopicPartition {
+        topic: TopicId(topic.parse().ok()?),
+        partition: PartitionId(partition.parse().ok()?),
+    })
 }
 
 /// The newest ranges, where they are too many: what is forgotten is told again.
@@ -154,7 +173,6 @@ fn parse(value: &[u8]) -> Option<Ranges> {
 mod tests {
     use super::*;
     use crate::log::topic::READINGS;
-    use crate::units::PartitionId;
 
     fn loss(first: u64, end: u64) -> Loss {
         Loss {
@@ -169,7 +187,7 @@ mod tests {
 
     fn told(losses: &[Loss], meta: &[Entry]) -> Told {
         let topics = TopicTable::restore(&[], &BTreeMap::new());
-        tell(losses, meta, &topics, EventTime(1_000_000))
+        Losses::restore(meta).tell(losses, &topics, EventTime(1_000_000))
     }
 
     fn text(row: &Row) -> &str {

@@ -22,6 +22,7 @@ use crate::limits::FETCH_BYTES_MAX;
 use crate::link::session::{LinkSink, Room, Session};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
+use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::query::Job;
 use crate::readers::{DeriveRead, Readers};
@@ -74,6 +75,7 @@ pub struct Gateway {
     pub(crate) readers: Readers,
     pub(crate) forward: Option<Forward>,
     pub(crate) retention: Retention,
+    losses: Losses,
     queries: BTreeMap<QueryId, Job>,
     imports: Imports,
     fetches: BTreeMap<FetchToken, Reader>,
@@ -139,7 +141,7 @@ impl Gateway {
             Input::PortClosed(port) => drop(self.ports.remove(&port)),
             Input::Committed(token) => self.on_committed(token, now.mono),
             Input::Fetched(token, blocks) => self.on_fetched(token, blocks, now.mono),
-            Input::Store(event) => self.on_store_event(&event, now.mono),
+            Input::Store(event) => self.on_store_event(&event, now),
             Input::StoreFailed(error) => {
                 self.stopped = true;
                 self.effects.push_back(Effect::Stop(error));

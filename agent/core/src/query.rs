@@ -127,6 +127,8 @@ pub struct Job {
     range: (EventTime, EventTime),
     /// Durable readings that were not indexed yet when it was asked.
     behind: u64,
+    /// From this event time on nothing that came was removed; `None` when nothing was.
+    complete_from: Option<EventTime>,
     fold: Fold,
 }
 
@@ -139,7 +141,7 @@ impl Job {
         query: &Query,
         (uid, names): (DeviceUid, &Names),
         readers: &Readers,
-        behind: u64,
+        (behind, newest_removed): (u64, impl Fn(PartitionId) -> EventTime),
     ) -> Result<Self, String> {
         let stage = readers.stage(uid);
         let (name, fold, range) = match query {
@@ -183,8 +185,15 @@ impl Job {
         let Some(live) = stage.live.get(&channel) else {
             return Err(unknown_channel(&channel, &device, stage));
         };
+        let spans = readers.spans(uid);
+        let removed = spans
+            .iter()
+            .map(|span| newest_removed(span.partition))
+            .max();
+        let removed = removed.filter(|newest| newest.0 > i64::MIN);
         Ok(Self {
-            spans: readers.spans(uid).into(),
+            complete_from: removed.map(|newest| EventTime(newest.0.saturating_add(1))),
+            spans: spans.into(),
             range: fold.range(range, live.time),
             device,
             live: live.clone(),
@@ -383,6 +392,9 @@ impl Job {
         });
         if self.behind > 0 {
             answer["readings_not_read_yet"] = json!(self.behind);
+        }
+        if let Some(from) = self.complete_from.filter(|from| *from > self.range.0) {
+            answer["complete_from"] = time_value(from);
         }
         match self.fold {
             Fold::Rolling { size, figures } => {

@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series, ValueKind};
 use crate::log::key::TopicPartition;
-use crate::record::{GAPS, GapReason, SCALED_VALUE_MAX};
+use crate::record::{GAPS, GapReason, MISSING, SCALED_VALUE_MAX};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
 
 fn gateway() -> GatewayName {
@@ -125,6 +125,46 @@ fn rows_stand_in_the_message_as_the_engine_wrote_them() {
     )));
     let body = DataBody::Rows(lines.map(|line| line.as_bytes().to_vec()).to_vec());
     assert_eq!(DataMessage::parse(&bytes), Ok(DataMessage { id, body }));
+}
+
+#[test]
+fn what_is_missing_has_these_bytes_and_reads_back() {
+    let mut id = MessageId::of(&gateway(), LOG, &stream(), &golden_block());
+    (id.first, id.last) = (Offset(0), Offset(u64::MAX - 1));
+    for (reason, name) in MISSING {
+        let bytes = DataMessage::render_missing(&id, reason);
+        let log = "ab".repeat(16);
+        let want = format!(
+            "{{\"v\":1,\"gateway\":\"g1\",\"log_id\":\"{log}\",\"epoch\":2,\"stream\":\"readings\",\
+             \"partition\":3,\"first_offset\":0,\"last_offset\":18446744073709551614,\
+             \"kind\":\"missing\",\"reason\":\"{name}\"}}"
+        );
+        assert_eq!(String::from_utf8_lossy(&bytes), want);
+        let body = DataBody::Missing(reason);
+        let message = DataMessage {
+            id: id.clone(),
+            body,
+        };
+        assert_eq!(DataMessage::parse(&bytes), Ok(message));
+        let text = String::from_utf8(bytes).expect("JSON is text");
+        for (name, from, to) in [
+            ("an unknown reason", "\"reason\":\"", "\"reason\":\"x"),
+            ("no reason", "\"reason\"", "\"because\""),
+            (
+                "records beside it",
+                "\"reason\"",
+                "\"records\":[],\"reason\"",
+            ),
+            (
+                "an end before the start",
+                "\"first_offset\":0,",
+                "\"first_offset\":18446744073709551615,",
+            ),
+        ] {
+            let other = text.replace(from, to);
+            assert!(DataMessage::parse(other.as_bytes()).is_err(), "{name}");
+        }
+    }
 }
 
 #[test]

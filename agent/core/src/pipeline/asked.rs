@@ -38,7 +38,8 @@ impl Gateway {
         };
         // What the index names has been read: no further than the readers have come.
         let behind = self.readers.behind(&self.commit);
-        Job::start(query, (uid, names), &self.readers, behind)
+        let removed = |partition| self.retention.counts(readings_of(partition)).newest;
+        Job::start(query, (uid, names), &self.readers, (behind, removed))
     }
 
     pub(super) fn step_query(&mut self, id: QueryId) {

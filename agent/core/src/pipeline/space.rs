@@ -11,9 +11,9 @@ use crate::log::key::TopicPartition;
 use crate::log::topic::{CONTROL, LATE, QUARANTINE, READINGS};
 use crate::readers::Readers;
 use crate::retention::{Progress, Retention};
-use crate::store::{StoreEvent, WriteBatch};
+use crate::store::{Loss, StoreEvent, WriteBatch};
 use crate::topics::TopicTable;
-use crate::units::{Mono, Now, Offset};
+use crate::units::{Mono, Now, Offset, PartitionId};
 
 /// The room of a log that was just opened.
 pub(super) fn open(
@@ -64,14 +64,17 @@ fn progress(
 }
 
 impl Gateway {
-    pub(super) fn on_store_event(&mut self, event: &StoreEvent, now: Mono) {
+    pub(super) fn on_store_event(&mut self, event: &StoreEvent, now: Now) {
         let note = match event {
             StoreEvent::Trouble(error) => {
                 let text = format!("{error}; it is tried again");
                 (!self.retention.is_in_trouble()).then_some(text)
             }
             StoreEvent::Recovered => Some(String::from("store: writing works again")),
-            StoreEvent::Lost(loss) => Some(format!("a damaged block was met: {loss}")),
+            StoreEvent::Lost(loss) => {
+                self.tell_losses(&[*loss], now);
+                None
+            }
             StoreEvent::Note(text) => Some(text.clone()),
             StoreEvent::Sealed(_) | StoreEvent::Removed(_) | StoreEvent::Disk { .. } => None,
         };
@@ -79,7 +82,22 @@ impl Gateway {
             .extend(note.map(|text| Effect::Note(Note(text))));
         let forward = self.forward.as_ref();
         let sent = |at| forward?.progress(at).map(|(sent, _)| sent);
-        self.retention.on_event(event, sent, now);
+        self.retention.on_event(event, sent, now.mono);
+    }
+
+    /// Losses that were not told before become rows of `control` and notes.
+    pub(super) fn tell_losses(&mut self, losses: &[Loss], now: Now) {
+        let told = self.losses.tell(losses, &self.topics, now.utc);
+        let at = TopicPartition {
+            topic: CONTROL,
+            partition: PartitionId(0),
+        };
+        for row in &told.rows {
+            self.commit.row(at, row, now.mono);
+        }
+        self.keep(told.entries, now.mono);
+        let notes = told.notes.into_iter().map(Note).map(Effect::Note);
+        self.effects.extend(notes);
     }
 
     /// A batch leaves for the store.
@@ -90,6 +108,14 @@ impl Gateway {
         }
         for (at, bytes) in bytes {
             self.retention.on_written(at, self.commit.next(at), bytes);
+        }
+    }
+
+    /// What is missing below these offsets was removed on purpose.
+    pub(super) fn tell_trimmed(&mut self) {
+        let retention = &self.retention;
+        if let Some(forward) = self.forward.as_mut() {
+            forward.on_trimmed(|at| Offset(retention.counts(at).counted_to));
         }
     }
 
@@ -107,6 +133,7 @@ impl Gateway {
             self.commit.wake(now);
         }
         if !removed.is_empty() {
+            self.tell_trimmed();
             self.effects.push_back(Effect::Remove(removed));
         }
         for (key, value) in self.retention.take_entries() {

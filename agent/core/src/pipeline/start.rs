@@ -12,13 +12,11 @@ use crate::engine::config::EngineConfig;
 use crate::forward::Forward;
 use crate::import::{Imports, restore_names};
 use crate::layout::{Layouts, Restored, Shrinks};
-use crate::log::key::TopicPartition;
-use crate::log::topic::CONTROL;
-use crate::losses;
+use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
 use crate::topics::{TOPIC_META_PREFIX, TopicTable};
-use crate::units::{Now, PartitionId, TopicId};
+use crate::units::{Now, TopicId};
 
 impl Gateway {
     /// A gateway on a log that was just opened.
@@ -47,7 +45,7 @@ impl Gateway {
         start.keep(entries);
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
         let derived = start.assign(&mut topics, &config.engine);
-        start.tell_losses(opened, &topics);
+        let losses = Losses::restore(meta);
         let mut readers = Readers::new(
             &config.engine,
             derived,
@@ -79,6 +77,7 @@ impl Gateway {
             readers,
             forward,
             retention,
+            losses,
             queries: BTreeMap::new(),
             imports: Imports::default(),
             fetches: BTreeMap::new(),
@@ -93,6 +92,9 @@ impl Gateway {
                 .collect::<VecDeque<_>>(),
             config,
         };
+        // In the first batch of this run: durable before anything is acked.
+        gateway.tell_losses(&store.losses, now);
+        gateway.tell_trimmed();
         gateway.advance(now);
         Ok(gateway)
     }
@@ -136,21 +138,6 @@ impl Start {
             }
         }
         derived
-    }
-
-    /// Losses are in the first batch of this run: durable before anything is acked.
-    fn tell_losses(&mut self, opened: &Opened, topics: &TopicTable) {
-        let losses = &opened.store.losses;
-        let told = losses::tell(losses, &opened.meta, topics, self.now.utc);
-        let at = TopicPartition {
-            topic: CONTROL,
-            partition: PartitionId(0),
-        };
-        for row in &told.rows {
-            self.commit.row(at, row, self.now.mono);
-        }
-        self.keep(told.entries);
-        self.notes.extend(told.notes);
     }
 }
 

@@ -163,6 +163,7 @@ impl Retention {
             let unsent = unsent_of(range.first.0, range.end.0, sent).min(range.records);
             let kept_from = topic.first_kept(range.partition).unwrap_or(range.end);
             let ends = (range.end, kept_from.max(range.end));
+            self.dropped.reaches(at, range.time_max);
             if self.dropped.remove(at, ends, (range.records, unsent)) {
                 self.notices.dropped(id, range.records, unsent);
             }

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::key::TopicPartition;
 use crate::store::Loss;
-use crate::units::{Offset, PartitionId, TopicId};
+use crate::units::{EventTime, Offset, PartitionId, TopicId};
 
 /// Meta keys: this, topic u16 and partition u16 big-endian.
 pub const DROPPED_META_PREFIX: &[u8] = b"dropped/";
 const VERSION: u8 = 1;
 
 /// Records of one partition that are gone, or never came in, because of room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DropCounts {
     /// All below are removed, and counted.
     pub counted_to: u64,
@@ -27,6 +27,20 @@ pub struct DropCounts {
     /// Result rows that a full topic did not take. Readings that it did not take
     /// stand in the log as gaps.
     pub refused: u64,
+    /// Largest event time of what was removed; the smallest time of all before.
+    pub newest: EventTime,
+}
+
+impl Default for DropCounts {
+    fn default() -> Self {
+        Self {
+            counted_to: 0,
+            dropped: 0,
+            unsent: 0,
+            refused: 0,
+            newest: EventTime(i64::MIN),
+        }
+    }
 }
 
 impl DropCounts {
@@ -35,6 +49,7 @@ impl DropCounts {
         for number in [self.counted_to, self.dropped, self.unsent, self.refused] {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        out.extend_from_slice(&self.newest.0.to_le_bytes());
         out
     }
 
@@ -46,7 +61,7 @@ impl DropCounts {
             return None;
         };
         let numbers: Vec<u64> = numbers.iter().map(|n| u64::from_le_bytes(*n)).collect();
-        let [counted_to, dropped, unsent, refused] = numbers[..] else {
+        let [counted_to, dropped, unsent, refused, newest] = numbers[..] else {
             return None;
         };
         Some(Self {
@@ -54,6 +69,7 @@ impl DropCounts {
             dropped,
             unsent,
             refused,
+            newest: EventTime(newest.cast_signed()),
         })
     }
 
@@ -117,6 +133,15 @@ impl Dropped {
             self.dirty.insert(at);
         }
         is_new
+    }
+
+    /// What is being removed holds event times up to this.
+    pub(super) fn reaches(&mut self, at: TopicPartition, time_max: EventTime) {
+        let counts = self.counts.entry(at).or_default();
+        if time_max > counts.newest {
+            counts.newest = time_max;
+            self.dirty.insert(at);
+        }
     }
 
     /// The oldest record that is kept is `first`: what is missing below it and was
@@ -192,6 +217,8 @@ mod tests {
         let mut dropped = Dropped::default();
         dropped.remove(AT, (Offset(10), Offset(12)), (9, 4));
         dropped.refuse(AT, 0x0506);
+        dropped.reaches(AT, EventTime(-2));
+        dropped.reaches(AT, EventTime(-3));
         let entries = dropped.take_entries();
         let value = [
             [1].as_slice(),
@@ -199,6 +226,7 @@ mod tests {
             &9_u64.to_le_bytes(),
             &4_u64.to_le_bytes(),
             &[6, 5, 0, 0, 0, 0, 0, 0],
+            &(-2_i64).to_le_bytes(),
         ]
         .concat();
         assert_eq!(entries, [(b"dropped/\x01\x02\x00\x03".to_vec(), value)]);

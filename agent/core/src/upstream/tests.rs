@@ -15,8 +15,8 @@ use crate::limits::{REJECTED_KEPT_MAX, STORE_VALUE_BYTES_MAX};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series, ValueKind};
 use crate::log::key::TopicPartition;
 use crate::payload::{DataMessage, GatewayName, MessageId, SessionNonce, StreamName};
-use crate::record::GapReason;
-use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
+use crate::record::{GapReason, Missing};
+use crate::units::{Epoch, EventTime, LogId, Mono, Offset, PartitionId, TopicId};
 
 const LOG: LogId = LogId([9; 16]);
 
@@ -336,6 +336,45 @@ fn rejected_messages_at_their_limit() {
     }
     let first = sink.table(Table::Rejected).remove(0).0;
     assert_eq!(first, 2u64.to_be_bytes());
+}
+
+#[test]
+fn a_hole_that_is_declared_is_passed_and_stands_in_the_rows() {
+    let (mut sink, mut applier) = (Sink::default(), Applier::default());
+    applier.renew_session(SessionNonce([1; 16]));
+    let next = |applier: &Applier| {
+        let ack = applier.ack_message(&gateway()).expect("something came");
+        (ack.marks[0].epoch.0, ack.marks[0].next.0)
+    };
+    let missing = |epoch, first, last| {
+        let mut id = MessageId::of(&gateway(), LOG, &stream(), &block(epoch, first, 1));
+        id.last = Offset(last);
+        DataMessage::render_missing(&id, Missing::Trimmed)
+    };
+    applier.handle(TOPIC, &payload(&block(1, 10, 5)));
+    applier.handle(TOPIC, &payload(&block(1, 20, 5)));
+    sink.commit(&mut applier);
+    applier.committed(Mono(0));
+    assert_eq!((next(&applier), applier.holes()), ((1, 0), 1));
+    for again in 0..2 {
+        // Declared by a later opening, over what was applied as well.
+        applier.handle(TOPIC, &missing(2, 0, 21));
+        sink.commit(&mut applier);
+        applier.committed(Mono(1));
+        assert_eq!((next(&applier), applier.holes()), ((2, 25), 0), "{again}");
+        assert_eq!(applier.counters().missing, 15, "{again}");
+    }
+    let rows = sink.rows().into_iter().filter(|(epoch, ..)| *epoch == 2);
+    let rows: Vec<_> = rows.map(|(_, offset, row)| (offset, row)).collect();
+    let row = |first: u64, last: u64| {
+        let text = "{\"missing\":\"trimmed\",\"first_offset\":";
+        (first, format!("{text}{first},\"last_offset\":{last}}}"))
+    };
+    assert_eq!(rows, [row(0, 9), row(15, 19)]);
+    let mut again = sink.load();
+    again.renew_session(SessionNonce([1; 16]));
+    assert_eq!(next(&again), (2, 25));
+    assert_eq!(applier.poll_resend(Mono(u64::MAX)), None);
 }
 
 #[test]
