@@ -185,6 +185,17 @@ impl Imports {
         }
     }
 
+    /// Answers the batches that wait with why they are not taken now; their sessions
+    /// may go on.
+    pub fn refuse(&mut self, why: &str) {
+        for (id, number, _) in self.waiting.drain(..) {
+            if let Some(session) = self.sessions.get_mut(&number) {
+                session.busy = false;
+            }
+            self.answers.push_back((id, Err(why.to_owned())));
+        }
+    }
+
     /// Takes nothing more; what is on its way to the disk is still answered.
     pub fn close(&mut self) {
         self.closed = true;

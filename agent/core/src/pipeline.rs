@@ -395,9 +395,14 @@ impl Gateway {
     }
 
     fn advance_imports(&mut self, now: Mono) {
-        // A full log takes no imports, whatever its policy: their file is still there.
-        let has_room = self.retention.room(READINGS) == Room::Take;
-        if self.is_recovered() && has_room {
+        // An import is not worth a gap: its file is still there.
+        let room = self.retention.room(READINGS);
+        if room == Room::Reject
+            && let Some(why) = self.retention.health()
+        {
+            self.imports.refuse(&why);
+        }
+        if self.is_recovered() && room == Room::Take {
             self.imports.step(&mut ImportSink {
                 router: &self.config.router,
                 ledger: &mut self.ledger,

@@ -314,3 +314,20 @@ fn a_closed_agent_says_so_and_answers_what_it_has() {
     rig.settle();
     assert!(rig.answer().is_ok());
 }
+
+#[test]
+fn what_waits_can_be_refused_and_comes_again() {
+    let mut rig = Rig::new();
+    rig.last = 1;
+    let request = ImportRequest::Batch {
+        session: None,
+        records: Vec::new(),
+    };
+    rig.imports.on_request(ImportId(1), request, Mono(0));
+    rig.imports.refuse("the log is full");
+    let answer = rig.imports.poll_answer();
+    assert_eq!(answer, Some((ImportId(1), Err("the log is full".into()))));
+    let id = rig.ask(Some(SessionNo(1)), Vec::new());
+    let (answered, answer) = rig.imports.poll_answer().expect("nothing to wait for");
+    assert_eq!((answered, answer.is_ok()), (id, true));
+}

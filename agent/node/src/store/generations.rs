@@ -129,11 +129,17 @@ impl Generations {
         self.news.pop_front()
     }
 
-    /// Bytes of blocks that are not sealed.
+    /// Bytes on disk of what is not sealed, with the generation made in advance.
     pub(super) fn bytes(&self) -> u64 {
-        let unsealed = self.unsealed.iter().map(|unsealed| unsealed.bytes);
-        let live = self.live.as_ref().map_or(0, |live| live.bytes);
-        unsealed.sum::<u64>() + live
+        let unsealed = self.unsealed.iter();
+        let unsealed = unsealed.map(|unsealed| db_bytes(&unsealed.dir, unsealed.bytes));
+        let live = self.live.as_ref();
+        let live = live.map(|live| db_bytes(&self.dir_of(live.generation), live.bytes));
+        let spare = match &self.spare {
+            Spare::Ready(generation, _) => Some(db_bytes(&self.dir_of(*generation), 0)),
+            Spare::None | Spare::Asked => None,
+        };
+        unsealed.chain(live).chain(spare).sum()
     }
 
     /// Writes blocks; durable after [`Generations::sync`].
@@ -417,6 +423,13 @@ fn read_synced(
     let files = vec![std::fs::File::open(path)?];
     let blocks = chosen.blocks;
     Ok((RawSource { files, blocks }, chosen.losses))
+}
+
+/// Length of a generation's database, which is made longer in steps; `else_bytes`
+/// when the system does not say.
+fn db_bytes(dir: &Path, else_bytes: u64) -> u64 {
+    let length = std::fs::metadata(dir.join("db")).map(|file| file.len());
+    length.unwrap_or(else_bytes)
 }
 
 fn not_writable() -> StoreError {
