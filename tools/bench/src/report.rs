@@ -37,7 +37,7 @@ fn measure(args: &Args) -> Result<Vec<Row>, String> {
         (Part::Ring, of_ring),
     ] {
         if is_asked(part) {
-            let said = run(part, args)?;
+            let said = run_part(part, args)?;
             rows.extend(to_rows(&said));
         }
     }
@@ -47,7 +47,7 @@ fn measure(args: &Args) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-fn run(part: Part, args: &Args) -> Result<Said, String> {
+fn run_part(part: Part, args: &Args) -> Result<Said, String> {
     let said = children::run(part, args)?;
     for (name, value) in &said {
         println!("{part:?} {name} = {value:.3}");
@@ -224,8 +224,8 @@ fn of_ring(said: &Said) -> Vec<Row> {
 }
 
 fn of_backlog(args: &Args) -> Result<Vec<Row>, String> {
-    let filled = run(Part::Fill, args)?;
-    let drained = run(Part::Drain, args)?;
+    let filled = run_part(Part::Fill, args)?;
+    let drained = run_part(Part::Drain, args)?;
     let mut restart = 0.0_f64;
     for _ in 0..RESTARTS {
         children::run_and_kill(Part::Append, args, APPENDING)?;

@@ -5,11 +5,12 @@
 //! it passes that point for the n-th time, counted from 1.
 
 /// Every point, in the order in which a store passes them.
-pub const POINTS: [&str; 24] = [
+pub const POINTS: [&str; 25] = [
     "open.locked",
     "open.identity",
     "open.epoch",
     "generation.created",
+    "carry.synced",
     "append.written",
     "append.rolled",
     "sync.flushed",

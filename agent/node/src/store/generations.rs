@@ -17,17 +17,21 @@ use forebay_core::store::{Loss, StoreError, StoredBlock, WriteBatch};
 use forebay_core::units::{GenerationNo, Offset};
 
 use super::identity::Identity;
+use super::live::Live;
 use super::names::generation_name;
-use super::opening::Live;
-use super::sealer::{Done, SealInfo, Sealer, create_generation};
+use super::sealer::{Done, SealInfo, Sealer};
 use super::sled_db::io_error;
-use super::unsealed::{RawSource, Source, Unsealed, read_sled};
-use super::{BLOCKS, OpenError, SledDb, fault, raw};
+use super::unsealed::{RawSource, Source, Unsealed};
+use super::{OpenError, fault, raw};
 
 /// Generations that may wait to be sealed.
 const UNSEALED_MAX: usize = 4;
 /// More than so many wait: they are copied, not merged, to catch up.
 const UNSEALED_MERGED_MAX: usize = 2;
+/// Blocks that come faster are copied: merging takes about three times as long.
+const MERGED_BYTES_PER_S_MAX: f64 = 8.0 * 1024.0 * 1024.0;
+/// What is less than this part of a generation is carried over at a start.
+const CARRIED_SHARE: u64 = 4;
 /// When to try again what could not be sealed.
 const SEAL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -83,18 +87,18 @@ pub(super) enum News {
 enum Spare {
     None,
     Asked,
-    Ready(GenerationNo, Box<SledDb>),
+    Ready(Box<Live>),
 }
 
 impl Generations {
-    /// Goes on with what was found, and begins a generation when none takes writes.
+    /// Begins a generation, and has what was found sealed.
     ///
     /// # Errors
     /// When the system refuses.
     pub(super) fn start(
         settings: StoreSettings,
         info: SealInfo,
-        (live, unsealed, last): (Option<Live>, Vec<Unsealed>, GenerationNo),
+        (unsealed, last): (Vec<Unsealed>, GenerationNo),
     ) -> Result<Self, OpenError> {
         let log_dir = info.log_dir.clone();
         let sealer = Sealer::spawn(info)
@@ -102,7 +106,7 @@ impl Generations {
         let mut out = Self {
             settings,
             log_dir,
-            live,
+            live: None,
             unsealed: unsealed.into(),
             sealing: false,
             seal_again: None,
@@ -111,13 +115,38 @@ impl Generations {
             sealer,
             news: VecDeque::new(),
         };
+        let generation = out.next_generation();
+        let mut live = Live::create(&out.log_dir, generation, settings.generation_bytes)?;
+        out.carry_over(&mut live)
+            .map_err(|error| OpenError::System {
+                path: out.log_dir.clone(),
+                doing: error.doing,
+                said: error.said,
+                no_space: error.no_space,
+            })?;
+        out.live = Some(live);
         out.seal_next();
-        if out.live.is_none() {
-            let generation = out.next_generation();
-            let db = create_generation(&out.log_dir, generation)?;
-            out.live = Some(Live::empty(generation, db));
-        }
         Ok(out)
+    }
+
+    /// What an earlier opening wrote last is written again, when that is little: else
+    /// many short runs would leave many small segments. A block that stands twice is
+    /// one to whoever searches.
+    fn carry_over(&mut self, live: &mut Live) -> Result<(), StoreError> {
+        let little = self.settings.generation_bytes / CARRIED_SHARE;
+        let Some(last) = self.unsealed.pop_back_if(|last| last.bytes <= little) else {
+            return Ok(());
+        };
+        let mut blocks = Vec::new();
+        last.source.for_each(|block| {
+            blocks.push(block);
+            Ok(())
+        })?;
+        live.insert(&blocks)?;
+        live.sync()?;
+        fault::point("carry.synced");
+        self.sealer.clear(last);
+        Ok(())
     }
 
     /// Ends the sealing thread: what it leaves undone is done at the next start.
@@ -136,7 +165,7 @@ impl Generations {
         let live = self.live.as_ref();
         let live = live.map(|live| db_bytes(&self.dir_of(live.generation), live.bytes));
         let spare = match &self.spare {
-            Spare::Ready(generation, _) => Some(db_bytes(&self.dir_of(*generation), 0)),
+            Spare::Ready(spare) => Some(db_bytes(&self.dir_of(spare.generation), 0)),
             Spare::None | Spare::Asked => None,
         };
         unsealed.chain(live).chain(spare).sum()
@@ -148,13 +177,8 @@ impl Generations {
     /// When the database fails, or none takes writes.
     pub(super) fn append(&mut self, blocks: &[StoredBlock]) -> Result<(), StoreError> {
         let live = self.live.as_mut().ok_or_else(not_writable)?;
-        let keys: Vec<_> = blocks.iter().map(|block| block.key.to_bytes()).collect();
-        let entries = blocks.iter().zip(&keys);
-        let entries = entries.map(|(block, key)| (key.as_slice(), block.bytes.as_slice()));
-        live.db.insert_all(BLOCKS, entries)?;
+        live.insert(blocks)?;
         fault::point("append.written");
-        live.blocks += blocks.len();
-        live.bytes += blocks.iter().map(|b| b.bytes.len() as u64).sum::<u64>();
         self.prepare_spare();
         Ok(())
     }
@@ -165,7 +189,7 @@ impl Generations {
     /// When that cannot be said.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         let live = self.live.as_mut().ok_or_else(not_writable)?;
-        live.db.sync()?;
+        live.sync()?;
         fault::point("sync.synced");
         Ok(())
     }
@@ -174,9 +198,9 @@ impl Generations {
     pub(super) fn is_full(&self, batch: &WriteBatch) -> bool {
         let bytes: usize = batch.blocks.iter().map(|block| block.bytes.len()).sum();
         self.live.as_ref().is_some_and(|live| {
-            live.blocks > 0
+            live.blocks() > 0
                 && (live.bytes + bytes as u64 > self.settings.generation_bytes
-                    || live.blocks + batch.blocks.len() > SEGMENT_BLOCKS_MAX)
+                    || live.blocks() + batch.blocks.len() > SEGMENT_BLOCKS_MAX)
         })
     }
 
@@ -184,7 +208,7 @@ impl Generations {
     pub(super) fn is_old(&self) -> bool {
         let age = self.settings.generation_age;
         let live = self.live.as_ref();
-        live.is_some_and(|live| live.blocks > 0 && live.since.elapsed() >= age)
+        live.is_some_and(|live| live.blocks() > 0 && live.since.elapsed() >= age)
     }
 
     /// Begins a new generation; what took the writes before waits to be sealed. All
@@ -198,9 +222,10 @@ impl Generations {
             self.unsealed.push_back(Unsealed {
                 generation: live.generation,
                 dir: self.dir_of(live.generation),
-                source: Source::Sled(Arc::new(live.db)),
                 damaged: false,
                 bytes: live.bytes,
+                merge: filled_slowly(&live),
+                source: Source::Live(Arc::new(live)),
             });
         }
         self.begin()?;
@@ -214,7 +239,7 @@ impl Generations {
     /// # Errors
     /// When they cannot be sealed.
     pub(super) fn seal_all(&mut self) -> Result<(), StoreError> {
-        if self.live.as_ref().is_some_and(|live| live.blocks > 0) {
+        if self.live.as_ref().is_some_and(|live| live.blocks() > 0) {
             self.roll()?;
         }
         self.wait_until_fewer_than(1)
@@ -233,15 +258,17 @@ impl Generations {
         while matches!(self.spare, Spare::Asked) {
             self.wait_for_sealer()?;
         }
-        let (generation, db) = match std::mem::replace(&mut self.spare, Spare::None) {
-            Spare::Ready(generation, db) => (generation, *db),
+        let mut live = match std::mem::replace(&mut self.spare, Spare::None) {
+            Spare::Ready(live) => *live,
             Spare::None | Spare::Asked => {
                 let generation = self.next_generation();
-                let created = create_generation(&self.log_dir, generation);
-                (generation, created.map_err(|error| not_created(&error))?)
+                let bytes = self.settings.generation_bytes;
+                let created = Live::create(&self.log_dir, generation, bytes);
+                created.map_err(|error| not_created(&error))?
             }
         };
-        self.live = Some(Live::empty(generation, db));
+        live.since = Instant::now();
+        self.live = Some(live);
         Ok(())
     }
 
@@ -260,7 +287,8 @@ impl Generations {
         let half_full = self.live.as_ref().is_some_and(|live| live.bytes > half);
         if half_full && matches!(self.spare, Spare::None) {
             let generation = self.next_generation();
-            self.sealer.create(generation);
+            self.sealer
+                .create(generation, self.settings.generation_bytes);
             self.spare = Spare::Asked;
         }
     }
@@ -270,7 +298,7 @@ impl Generations {
         if !self.sealing
             && let Some(oldest) = self.unsealed.front()
         {
-            let merge = self.unsealed.len() <= UNSEALED_MERGED_MAX;
+            let merge = oldest.merge && self.unsealed.len() <= UNSEALED_MERGED_MAX;
             self.sealer.seal(oldest.clone(), merge);
             (self.sealing, self.seal_again) = (true, None);
         }
@@ -317,10 +345,9 @@ impl Generations {
                     }
                 }
             }
-            Done::Created(generation, created) => {
+            Done::Created(created) => {
                 self.spare = Spare::None;
-                let db = created.map_err(|error| not_created(&error))?;
-                self.spare = Spare::Ready(generation, db);
+                self.spare = Spare::Ready(created.map_err(|error| not_created(&error))?);
             }
             Done::Quarantined(place) => self.news.push_back(News::Quarantined(place)),
         }
@@ -360,7 +387,7 @@ impl Generations {
         &mut self,
         synced: &BTreeMap<TopicPartition, Offset>,
     ) -> Result<Vec<Loss>, StoreError> {
-        let failed = self.live.as_ref().filter(|live| live.db.has_failed());
+        let failed = self.live.as_ref().filter(|live| live.has_failed());
         let Some((generation, bytes)) = failed.map(|live| (live.generation, live.bytes)) else {
             return Ok(Vec::new());
         };
@@ -376,6 +403,7 @@ impl Generations {
             source: Source::Raw(Arc::new(source)),
             damaged: false,
             bytes,
+            merge: true,
         });
         fault::point("recover.closed");
         Ok(losses)
@@ -399,7 +427,7 @@ impl Generations {
             }
         }
         if let Some(live) = &self.live {
-            read_sled(&live.db, at, from, bytes_max, out)?;
+            live.read(at, from, bytes_max, out)?;
         }
         Ok(())
     }
@@ -420,7 +448,7 @@ fn read_synced(
     let mut durable = synced.clone();
     durable.retain(|at, _| blocks.iter().any(|block| block.key.at == *at));
     let chosen = raw::choose(blocks, |_| None, &durable);
-    let files = vec![std::fs::File::open(path)?];
+    let files = Arc::new(vec![std::fs::File::open(path)?]);
     let blocks = chosen.blocks;
     Ok((RawSource { files, blocks }, chosen.losses))
 }
@@ -430,6 +458,13 @@ fn read_synced(
 fn db_bytes(dir: &Path, else_bytes: u64) -> u64 {
     let length = std::fs::metadata(dir.join("db")).map(|file| file.len());
     length.unwrap_or(else_bytes)
+}
+
+/// Whether its blocks came so slowly that there is time to merge them. Those that come
+/// fast are full anyway.
+fn filled_slowly(live: &Live) -> bool {
+    let bytes_per_s = live.bytes as f64 / live.since.elapsed().as_secs_f64();
+    bytes_per_s < MERGED_BYTES_PER_S_MAX
 }
 
 fn not_writable() -> StoreError {

@@ -138,7 +138,7 @@ impl LogStore {
             log_id: info.log_id,
             epoch: info.epoch,
         };
-        let unsealed = (found.live, found.unsealed, found.last_generation);
+        let unsealed = (found.unsealed, found.last_generation);
         let store = Self {
             data_dir: data_dir.to_owned(),
             log_dir,

@@ -18,6 +18,7 @@ mod sled_db;
 
 mod catalog;
 mod copied;
+mod live;
 mod meta_db;
 mod unsealed;
 
@@ -48,11 +49,6 @@ pub use thread::{Answer, Refused, Request, StorageThread, SyncPolicy};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// The tree of a generation's database that holds its blocks.
-const TREES: [&str; 1] = ["blocks"];
-/// Its place among [`TREES`].
-const BLOCKS: usize = 0;
 
 /// Why a data directory could not be opened. Nothing in it was deleted.
 #[derive(Debug)]

@@ -241,7 +241,7 @@ fn add(
 pub(super) fn raw_blocks(unsealed: &Unsealed) -> &[RawBlock] {
     match &unsealed.source {
         Source::Raw(raw) => &raw.blocks,
-        Source::Sled(_) => &[],
+        Source::Live(_) => &[],
     }
 }
 
@@ -274,7 +274,7 @@ impl Meta {
             return Ok(out);
         }
         let copy = Copied::of(&dir)?;
-        let meta = match MetaDb::open_copy(copy.dir()) {
+        let meta = match MetaDb::open_copy(&copy.dir()) {
             Ok(meta) => meta,
             Err(OpenError::Damaged { said, .. }) => {
                 out.state = State::Damaged(said);

@@ -5,7 +5,7 @@
 //! under their names. Bound: one generation at a time.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,11 +17,12 @@ use forebay_core::store::StoreError;
 use forebay_core::units::{Epoch, GenerationNo, LogId, TopicId};
 
 use super::identity::Identity;
-use super::names::{REMOVING, generation_name, now_utc, quarantine, remove_all, with_end};
+use super::live::Live;
+use super::names::{REMOVING, now_utc, quarantine, remove_all, with_end};
 use super::segment_file::SegmentWriter;
-use super::sled_db::{SledDb, io_error};
+use super::sled_db::io_error;
 use super::unsealed::Unsealed;
-use super::{OpenError, TREES, fault, sync_dir};
+use super::{OpenError, fault, sync_dir};
 
 /// What the thread is asked.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ enum Job {
     /// Remove a sealed generation, or move it to quarantine; the last use of it.
     Clear(Unsealed),
     /// Create the database of a generation.
-    Create(GenerationNo),
+    Create(GenerationNo, u64),
     /// Say beside the data how far it reaches.
     WriteIdentity(Identity),
 }
@@ -42,7 +43,7 @@ pub(super) enum Done {
     Sealed(GenerationNo, Result<Vec<SegmentInfo>, StoreError>),
     /// A damaged generation stands there now.
     Quarantined(PathBuf),
-    Created(GenerationNo, Result<Box<SledDb>, OpenError>),
+    Created(Result<Box<Live>, OpenError>),
 }
 
 /// Handle of the thread. Dropping it ends the thread soon: what it leaves undone is
@@ -109,8 +110,8 @@ impl Sealer {
         self.ask(Job::Clear(unsealed));
     }
 
-    pub(super) fn create(&self, generation: GenerationNo) {
-        self.ask(Job::Create(generation));
+    pub(super) fn create(&self, generation: GenerationNo, generation_bytes: u64) {
+        self.ask(Job::Create(generation, generation_bytes));
     }
 
     pub(super) fn write_identity(&self, identity: Identity) {
@@ -161,9 +162,9 @@ impl SealInfo {
                 let _ = identity.write(&self.log_dir);
                 None
             }
-            Job::Create(generation) => {
-                let created = create_generation(&self.log_dir, generation);
-                Some(Done::Created(generation, created.map(Box::new)))
+            Job::Create(generation, generation_bytes) => {
+                let created = Live::create(&self.log_dir, generation, generation_bytes);
+                Some(Done::Created(created.map(Box::new)))
             }
         }
     }
@@ -220,16 +221,6 @@ impl SealInfo {
         }
         None
     }
-}
-
-/// Creates the database of a generation.
-pub(super) fn create_generation(
-    log_dir: &Path,
-    generation: GenerationNo,
-) -> Result<SledDb, OpenError> {
-    let db = SledDb::open(&log_dir.join(generation_name(generation)), &TREES);
-    fault::point("generation.created");
-    db
 }
 
 /// Blocks in key order become one segment per topic.

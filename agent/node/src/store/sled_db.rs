@@ -18,6 +18,7 @@ use forebay_core::limits::{BLOCK_BYTES_MAX, STORE_KEY_BYTES_MAX};
 use forebay_core::store::StoreError;
 use sled::transaction::{ConflictableTransactionError, TransactionError, Transactional};
 
+use super::names::remove_all;
 use super::{OpenError, is_no_space, sync_dir};
 
 /// Largest value. A leaf splits above 16 entries, and 17 of these with their keys
@@ -79,11 +80,31 @@ impl SledDb {
             create(dir)?;
         }
         remove_leftovers(dir)?;
-        let (db, trees) = open_guarded(dir, trees)?;
+        let opened = open_guarded(dir, trees, Some(FLUSHER_EVERY_MS))?;
         // The open wrote a new snapshot and removed the one before, and sled syncs no
         // names: after a power cut the old one would describe a `db` that has moved on,
         // and the next open would fail or take all for gone.
         sync_dir(dir).map_err(|error| OpenError::system(dir, "sync", &error))?;
+        Self::of(dir, opened)
+    }
+
+    /// Creates a database that is not opened again; what stands in `dir` goes. It
+    /// collects no garbage: it is removed as a whole.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(super) fn create_new(dir: &Path, trees: &[&str]) -> Result<Self, OpenError> {
+        let parent = dir.parent().unwrap_or(Path::new("."));
+        let refused = |error| OpenError::system(dir, "create", &error);
+        remove_all(dir).map_err(refused)?;
+        let opened = open_guarded(dir, trees, None)?;
+        sync_files(dir)
+            .and_then(|()| sync_dir(parent))
+            .map_err(refused)?;
+        Self::of(dir, opened)
+    }
+
+    fn of(dir: &Path, (db, trees): (sled::Db, Vec<sled::Tree>)) -> Result<Self, OpenError> {
         let path = dir.join("db");
         let file = File::options()
             .read(true)
@@ -296,7 +317,7 @@ fn create(dir: &Path) -> Result<(), OpenError> {
         std::fs::remove_dir_all(&creating)
             .map_err(|e| system(&creating, "remove a creation that was cut short", e))?;
     }
-    drop(open_guarded(&creating, &[])?);
+    drop(open_guarded(&creating, &[], Some(FLUSHER_EVERY_MS))?);
     sync_files(&creating).map_err(|e| system(&creating, "sync", e))?;
     std::fs::rename(&creating, dir).map_err(|e| system(&creating, "rename", e))?;
     sync_dir(parent).map_err(|e| system(parent, "sync", e))
@@ -304,8 +325,12 @@ fn create(dir: &Path) -> Result<(), OpenError> {
 
 fn sync_files(dir: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        File::open(&path)?.sync_all()?;
+        match File::open(entry?.path()) {
+            Ok(file) => file.sync_all()?,
+            // A snapshot that sled has just replaced.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
     sync_dir(dir)
 }
@@ -328,11 +353,15 @@ fn remove_leftovers(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn open_guarded(dir: &Path, trees: &[&str]) -> Result<(sled::Db, Vec<sled::Tree>), OpenError> {
+fn open_guarded(
+    dir: &Path,
+    trees: &[&str],
+    flusher_every_ms: Option<u64>,
+) -> Result<(sled::Db, Vec<sled::Tree>), OpenError> {
     let config = sled::Config::new()
         .path(dir)
         .cache_capacity(CACHE_BYTES)
-        .flush_every_ms(Some(FLUSHER_EVERY_MS));
+        .flush_every_ms(flusher_every_ms);
     let open = || -> Result<_, sled::Error> {
         let mut tries = 0;
         let db = loop {

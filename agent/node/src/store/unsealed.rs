@@ -1,35 +1,31 @@
-//! Generations that are not sealed yet: the database that takes the writes, and
-//! those that wait to be rewritten as segments.
-//!
-//! A generation whose database is not to be trusted, or cannot be opened for lack
-//! of space, is read by position from the files that were searched: all that was
-//! synced stands there as it was written.
+//! Generations that wait to be rewritten as segments. One of an earlier opening, or
+//! whose database failed, is read by position from the files that were searched: all
+//! that was synced stands there as it was written.
 
 use std::fs::File;
-use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay_core::log::decode::decode_head;
-use forebay_core::log::key::{BlockKey, StoredBlock, TopicPartition};
+use forebay_core::log::key::{StoredBlock, TopicPartition};
 use forebay_core::store::StoreError;
 use forebay_core::units::{GenerationNo, Offset};
 
-use super::BLOCKS;
+use super::live::Live;
 use super::raw::{RawBlock, read_block};
-use super::sled_db::{SledDb, io_error};
+use super::sled_db::io_error;
 
 /// Where the blocks of a generation are read.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    Sled(Arc<SledDb>),
+    Live(Arc<Live>),
     Raw(Arc<RawSource>),
 }
 
 /// Blocks at known places of files, in key order.
 #[derive(Debug)]
 pub(super) struct RawSource {
-    pub(super) files: Vec<File>,
+    /// Shared by all generations that were searched together.
+    pub(super) files: Arc<Vec<File>>,
     pub(super) blocks: Vec<RawBlock>,
 }
 
@@ -43,6 +39,8 @@ pub(super) struct Unsealed {
     pub(super) damaged: bool,
     /// Bytes of its blocks.
     pub(super) bytes: u64,
+    /// Whether small blocks are to be merged into full ones.
+    pub(super) merge: bool,
 }
 
 impl Source {
@@ -58,7 +56,7 @@ impl Source {
         out: &mut Vec<StoredBlock>,
     ) -> Result<bool, StoreError> {
         match self {
-            Self::Sled(db) => read_sled(db, at, from, bytes_max, out),
+            Self::Live(live) => live.read(at, from, bytes_max, out),
             Self::Raw(raw) => raw.read(at, from, bytes_max, out),
         }
     }
@@ -72,17 +70,7 @@ impl Source {
         mut visit: impl FnMut(StoredBlock) -> std::io::Result<()>,
     ) -> Result<(), StoreError> {
         match self {
-            Self::Sled(db) => {
-                let mut stopped = Ok(());
-                db.scan(BLOCKS, Bound::Unbounded, Bound::Unbounded, |key, bytes| {
-                    if let Some(key) = BlockKey::from_bytes(key) {
-                        let bytes = bytes.to_vec();
-                        stopped = visit(StoredBlock { key, bytes });
-                    }
-                    stopped.is_ok()
-                })?;
-                stopped.map_err(|error| io_error("seal", &error))
-            }
+            Self::Live(live) => live.for_each(visit),
             Self::Raw(raw) => {
                 let mut blocks = raw.blocks.iter();
                 let done = blocks.try_for_each(|block| visit(read_block(&raw.files, block)?));
@@ -114,43 +102,4 @@ impl RawSource {
         }
         Ok(false)
     }
-}
-
-/// Reads from the database that takes the writes, or one that did.
-pub(super) fn read_sled(
-    db: &SledDb,
-    at: TopicPartition,
-    from: Offset,
-    bytes_max: usize,
-    out: &mut Vec<StoredBlock>,
-) -> Result<bool, StoreError> {
-    let key = |base, chunk| BlockKey { at, base, chunk }.to_bytes();
-    let before = db.last(
-        BLOCKS,
-        Bound::Included(&key(Offset(0), 0)),
-        Bound::Included(&key(from, u16::MAX)),
-    )?;
-    let holding = before.and_then(|(key, bytes)| {
-        let key = BlockKey::from_bytes(&key)?;
-        let head = decode_head(key, &bytes).ok()?;
-        (head.end() > from).then_some(key.base)
-    });
-    let mut sum: usize = out.iter().map(|block| block.bytes.len()).sum();
-    let mut more = false;
-    db.scan(
-        BLOCKS,
-        Bound::Included(&key(holding.unwrap_or(from), 0)),
-        Bound::Included(&key(Offset(u64::MAX), u16::MAX)),
-        |key, bytes| {
-            let fits = out.is_empty() || sum + bytes.len() <= bytes_max;
-            more = !fits;
-            if let Some(key) = BlockKey::from_bytes(key).filter(|_| fits) {
-                sum += bytes.len();
-                let bytes = bytes.to_vec();
-                out.push(StoredBlock { key, bytes });
-            }
-            fits
-        },
-    )?;
-    Ok(more)
 }
