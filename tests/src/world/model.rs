@@ -19,8 +19,16 @@ use super::gateway::WorldGateway;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Lines of one partition by offset.
-type Lines = BTreeMap<TopicPartition, BTreeMap<u64, String>>;
+/// What the receiver has of one partition.
+#[derive(Debug, Default)]
+struct Arrived {
+    /// By offset.
+    lines: BTreeMap<u64, String>,
+    /// Offsets of which it was told that they will never come.
+    missing: BTreeSet<u64>,
+}
+
+type Lines = BTreeMap<TopicPartition, Arrived>;
 
 /// What became of the records of a world: each is in one of these.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,24 +70,35 @@ fn lines(rows: &Rows) -> Lines {
                 partition: row.source.partition,
             };
             let text = String::from_utf8(row.json).expect("JSON is text");
-            let before = found.entry(at).or_default().insert(row.offset.0, text);
+            let arrived = found.entry(at).or_default();
+            let json: Value = serde_json::from_str(&text).expect("JSON");
+            if json["missing"].is_string() {
+                let end = |key: &str| json[key].as_u64().expect("an offset");
+                let range = end("first_offset")..=end("last_offset");
+                arrived.missing.extend(range);
+                continue;
+            }
+            let before = arrived.lines.insert(row.offset.0, text);
             assert_eq!(before, None, "offset {} applied twice", row.offset.0);
         }
     }
     found
 }
 
-/// Whether the receiver has everything that the gateway's log holds.
+/// Whether the receiver has everything that the gateway's log holds, and knows of the
+/// rest that it will never come.
 #[must_use]
 pub fn has_arrived(gateway: &WorldGateway, rows: &Rows) -> bool {
     let lines = lines(rows);
     gateway.archive().places().all(|(at, place)| {
         let first = gateway.first_kept(at);
-        let kept = place.range(first..).count();
-        let arrived = lines
-            .get(&at)
-            .map_or(0, |lines| lines.range(first..).count());
-        kept == arrived
+        let arrived = lines.get(&at);
+        place.keys().all(|offset| {
+            arrived.is_some_and(|arrived| {
+                let told = *offset < first && arrived.missing.contains(offset);
+                told || arrived.lines.contains_key(offset)
+            })
+        })
     })
 }
 
@@ -140,24 +159,26 @@ fn judge_arrival(gateway: &WorldGateway, lines: &Lines, replay: &str) -> Ends {
     let mut ends = Ends::default();
     for (at, place) in gateway.archive().places() {
         let first = gateway.first_kept(at);
-        let none = BTreeMap::new();
-        let arrived = lines.get(&at).unwrap_or(&none);
+        let none = Arrived::default();
+        let Arrived { lines, missing } = lines.get(&at).unwrap_or(&none);
         for (offset, entry) in place {
-            match arrived.get(offset) {
+            match lines.get(offset) {
                 Some(line) => assert!(
                     is_line_of(line, entry),
                     "{at:?} offset {offset}: {line} is not {entry:?}; {replay}"
                 ),
                 None => {
                     assert!(
-                        *offset < first,
+                        *offset < first && missing.contains(offset),
                         "{at:?} offset {offset} is missing; {replay}"
                     );
                     ends.never_arrived += u64::from(at.topic == READINGS);
                 }
             }
         }
-        let more = arrived.keys().find(|offset| !place.contains_key(offset));
+        let kept = missing.iter().find(|offset| **offset >= first);
+        assert_eq!(kept, None, "{at:?}: told to be gone and there; {replay}");
+        let more = lines.keys().find(|offset| !place.contains_key(offset));
         assert_eq!(more, None, "{at:?}: never durable; {replay}");
         let heads: Vec<u64> = place.keys().copied().collect();
         let all: Vec<u64> = (0..heads.len() as u64).collect();
