@@ -185,3 +185,5 @@ pub const UNIT_NAME_BYTES_MAX: usize = forebay_wire::limits::UNIT_BYTES_MAX;
 
 const _: () = assert!(CHANNEL_NAME_BYTES_MAX >= forebay_wire::limits::QUANTITY_BYTES_MAX);
 const _: () = assert!(UNIT_NAME_BYTES_MAX >= forebay_wire::limits::UNIT_BYTES_MAX);
+/// The reserve is at most this part of what is free and what the log has together.
+pub const RESERVE_PART: u64 = 4;

@@ -7,6 +7,7 @@ use super::dropped::{DropCounts, Dropped};
 use super::notices::Notices;
 use super::policy::{SpaceConfig, TopicPolicy, WhenFull};
 use super::topic::Topic;
+use crate::limits::RESERVE_PART;
 use crate::link::session::Room;
 use crate::log::key::TopicPartition;
 use crate::store::{SegmentInfo, StoreError, StoreEvent, StoreOpened};
@@ -239,13 +240,25 @@ impl Retention {
     pub(super) fn short_bytes(&self) -> u64 {
         let free = self.disk.free_bytes.unwrap_or(u64::MAX);
         let free = free.saturating_add(self.disk.freeing_bytes);
-        self.config.reserve_bytes.max(1).saturating_sub(free)
+        self.reserve_bytes().max(1).saturating_sub(free)
+    }
+
+    /// What stays free: as configured, but not more than a part of what the log could
+    /// have. A small disk would else keep nothing, and one that others fill would
+    /// cost all of the log at once.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        let free = self.disk.free_bytes.unwrap_or(u64::MAX);
+        let free = free.saturating_add(self.disk.freeing_bytes);
+        let used: u64 = self.topics.values().map(Topic::used_bytes).sum();
+        let part = free.saturating_add(used) / RESERVE_PART;
+        self.config.reserve_bytes.min(part)
     }
 
     pub(super) fn judge(&mut self, now: Mono) {
         let short = self.short_bytes();
         let free = self.disk.free_bytes.unwrap_or(u64::MAX);
-        let reserve = self.config.reserve_bytes;
+        let reserve = self.reserve_bytes();
         // A little more than the reserve, so that it does not go to and fro.
         let disk_free = short == 0 && free >= reserve.saturating_add(reserve / 16);
         for (id, topic) in &mut self.topics {
@@ -262,7 +275,7 @@ impl Retention {
             return Room::Take;
         };
         let free = self.disk.free_bytes.unwrap_or(u64::MAX);
-        let has_disk = free >= self.config.reserve_bytes / 2;
+        let has_disk = free >= self.reserve_bytes() / 2;
         match topic.policy.when_full {
             WhenFull::DropOldest => Room::Take,
             WhenFull::RejectNew if has_disk && topic.has_room_for_gaps() => Room::Reject,
@@ -341,11 +354,6 @@ impl Retention {
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         self.disk.free_bytes
-    }
-
-    #[must_use]
-    pub fn reserve_bytes(&self) -> u64 {
-        self.config.reserve_bytes
     }
 
     /// Bytes that the store takes for what is not sealed yet.

@@ -21,6 +21,8 @@ const AT: TopicPartition = TopicPartition {
     topic: READINGS,
     partition: PartitionId(0),
 };
+/// Configured in all of these tests.
+const RESERVE: u64 = 100;
 const HOUR_US: i64 = 3_600_000_000;
 /// Records in each segment of these tests.
 const RECORDS: u64 = 100;
@@ -35,7 +37,7 @@ fn policy(quota_bytes: u64, when_full: WhenFull) -> TopicPolicy {
 
 fn config(readings: TopicPolicy) -> SpaceConfig {
     SpaceConfig {
-        reserve_bytes: 1000,
+        reserve_bytes: RESERVE,
         topics: BTreeMap::from([("readings".to_owned(), readings)]),
     }
 }
@@ -236,23 +238,23 @@ fn the_next_deadline_is_when_the_oldest_is_too_old() {
 fn the_reserve_takes_the_oldest_of_all_topics() {
     use WhenFull::{Block, DropOldest};
     for (name, when_full, free, want) in [
-        ("as much as it wants", DropOldest, 1000, vec![]),
-        ("a byte less", DropOldest, 999, vec![(1, READINGS)]),
+        ("as much as it wants", DropOldest, RESERVE, vec![]),
+        ("a byte less", DropOldest, RESERVE - 1, vec![(1, READINGS)]),
         (
             "two segments less",
             DropOldest,
-            801,
+            0,
             vec![(1, READINGS), (1, LATE)],
         ),
         (
             "what was not delivered stays",
             Block,
-            801,
+            0,
             vec![(1, LATE), (2, LATE)],
         ),
     ] {
-        let mut retention = start(config(policy(1 << 40, when_full)), 3, 100);
-        let late = (0..3).map(|n| segment_of(LATE, n, 100)).collect();
+        let mut retention = start(config(policy(1 << 40, when_full)), 10, 60);
+        let late = (0..10).map(|n| segment_of(LATE, n, 60)).collect();
         retention.on_event(&StoreEvent::Sealed(late), |_| None, Mono(0));
         retention.on_event(&disk(free), |_| None, Mono(0));
         let removed = retention.poll(progress(0, 0), Mono(0));
@@ -266,23 +268,39 @@ fn the_reserve_takes_the_oldest_of_all_topics() {
 }
 
 #[test]
+fn the_reserve_is_at_most_a_quarter_of_what_the_log_could_have() {
+    for (name, used, free, want) in [
+        ("an empty log", 0, 400, 100),
+        ("on a small disk", 0, 399, 99),
+        ("a log on a full disk", 400, 0, 100),
+        ("and a smaller one", 396, 0, 99),
+        ("a large disk", 1 << 40, 1 << 40, RESERVE),
+    ] {
+        let mut retention = start(config(policy(1 << 50, WhenFull::DropOldest)), 1, used);
+        retention.on_event(&disk(free), |_| None, Mono(0));
+        assert_eq!(retention.reserve_bytes(), want, "{name}");
+    }
+}
+
+#[test]
 fn a_disk_at_its_reserve_stops_who_may_not_drop_and_lets_go_with_a_margin() {
     for (when_full, stopped) in [
         (WhenFull::Block, Room::Wait),
         (WhenFull::RejectNew, Room::Reject),
         (WhenFull::DropOldest, Room::Take),
     ] {
-        let mut retention = start(config(policy(1 << 40, when_full)), 0, 0);
+        let mut retention = start(config(policy(1 << 40, when_full)), 10, 100);
         for (free, room) in [
-            (1000, Room::Take),
-            (999, stopped),
-            (1000, stopped),
-            (1061, stopped),
-            (1062, Room::Take),
-            (1000, Room::Take),
+            (RESERVE, Room::Take),
+            (RESERVE - 1, stopped),
+            (RESERVE, stopped),
+            (RESERVE + 5, stopped),
+            (RESERVE + 6, Room::Take),
+            (RESERVE, Room::Take),
         ] {
             retention.on_event(&disk(free), |_| None, Mono(0));
-            assert_eq!(retention.poll(progress(0, 0), Mono(0)), []);
+            let removed = retention.poll(progress(0, 0), Mono(0));
+            assert!(removed.is_empty() || when_full == WhenFull::DropOldest);
             assert_eq!(retention.room(READINGS), room, "{when_full:?} {free}");
         }
     }
@@ -290,8 +308,9 @@ fn a_disk_at_its_reserve_stops_who_may_not_drop_and_lets_go_with_a_margin() {
 
 #[test]
 fn gaps_too_wait_when_the_disk_has_no_room_for_them() {
-    let mut retention = start(config(policy(1 << 40, WhenFull::RejectNew)), 0, 0);
-    for (free, room) in [(500, Room::Reject), (499, Room::Wait)] {
+    let mut retention = start(config(policy(1 << 40, WhenFull::RejectNew)), 10, 100);
+    let half = RESERVE / 2;
+    for (free, room) in [(half, Room::Reject), (half - 1, Room::Wait)] {
         retention.on_event(&disk(free), |_| None, Mono(0));
         retention.poll(progress(0, 0), Mono(0));
         assert_eq!(retention.room(READINGS), room, "{free}");
@@ -308,7 +327,7 @@ fn a_full_disk_makes_room_once_however_often_it_is_told() {
     });
     retention.on_event(&trouble, |_| None, Mono(0));
     let removed = retention.poll(progress(0, 0), Mono(0));
-    assert_eq!(removed.len(), 10, "as much as the reserve");
+    assert_eq!(removed.len(), 1, "as much as the reserve");
     assert!(
         retention
             .health()
@@ -366,12 +385,10 @@ fn readings_go_only_when_the_accounts_know_them() {
     for (name, space, free) in [
         ("quota", config(policy(700, WhenFull::DropOldest)), u64::MAX),
         ("age", config(aged), u64::MAX),
-        (
-            "reserve",
-            config(policy(1 << 40, WhenFull::DropOldest)),
-            701,
-        ),
+        ("reserve", config(policy(1 << 40, WhenFull::DropOldest)), 0),
     ] {
+        let mut space = space;
+        space.reserve_bytes *= 10;
         let mut retention = start(space, 10, 100);
         retention.on_event(&disk(free), |_| None, Mono(0));
         let until = |accounted| {
@@ -408,7 +425,7 @@ fn a_full_disk_does_not_wait_for_the_accounts() {
         done: Offset(0),
         accounted: Offset(0),
     };
-    assert_eq!(retention.poll(unknown, Mono(0)).len(), 10);
+    assert_eq!(retention.poll(unknown, Mono(0)).len(), 1);
 }
 
 #[test]

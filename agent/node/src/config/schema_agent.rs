@@ -160,7 +160,7 @@ pub const LOG: Section = Section {
         Key {
             name: "reserve",
             default: Default::Is("\"256MiB\""),
-            doc: "So much of the disk stays free: the oldest is dropped before.",
+            doc: "So much of the disk stays free: the oldest is dropped before. At most a quarter of what is free\nand what the log has together.",
         },
         Key {
             name: "ballast",
