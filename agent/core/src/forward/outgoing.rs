@@ -27,8 +27,9 @@ impl Outgoing {
         let (first, end, reason) = match next {
             Next::Parked => return None,
             Next::Missing(first, end, reason) => (first, end, reason),
-            Next::Block(stored, end) => match decode(stored.key, &stored.bytes) {
+            Next::Block(stored, from, end) => match decode(stored.key, &stored.bytes) {
                 Ok(block) => {
+                    let block = block.starting_at(from);
                     let id = MessageId::of(gateway, info.log_id, &place.stream, &block);
                     let payload = DataMessage::render(&id, &block);
                     return Some(Self { id, end, payload });

@@ -51,7 +51,8 @@ struct Trouble {
 /// What a place gives out.
 #[derive(Debug)]
 pub(super) enum Next {
-    Block(StoredBlock, Offset),
+    /// A block, the offset from which on it is wanted, and where it ends.
+    Block(StoredBlock, Offset, Offset),
     /// What is said in place of records that nobody can read any more: from, up to.
     Missing(Offset, Offset, Missing),
     /// A block has been refused too often and was passed over.
@@ -361,7 +362,9 @@ impl Place {
             self.blocks.clear();
         }
         Some(match stored {
-            Some(stored) => Next::Block(stored, end),
+            // A block may have been merged with one before it that was sent already.
+            Some(stored) if !resumes => Next::Block(stored, cursor, end),
+            Some(stored) => Next::Block(stored, first, end),
             None => Next::Missing(first, end, self.count_missing(first, end)),
         })
     }

@@ -70,6 +70,23 @@ impl Block {
     pub fn end(&self) -> Offset {
         Offset(self.base.0 + self.body.len() as u64)
     }
+
+    /// The block without its records below `from`; whole when that would leave none.
+    #[must_use]
+    pub fn starting_at(mut self, from: Offset) -> Self {
+        if from >= self.end() {
+            return self;
+        }
+        let skipped = from.0.saturating_sub(self.base.0);
+        // It is less than the number of records.
+        let count = skipped as usize;
+        match &mut self.body {
+            Body::Readings { records, .. } => drop(records.drain(..count)),
+            Body::Rows(rows) => drop(rows.drain(..count)),
+        }
+        self.base.0 += skipped;
+        self
+    }
 }
 
 /// What a block's first bytes say, read without its payload.
@@ -160,3 +177,38 @@ impl fmt::Display for BlockError {
 }
 
 impl std::error::Error for BlockError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{PartitionId, TopicId};
+
+    #[test]
+    fn the_front_of_a_block_is_left_out() {
+        let row = |n| Row {
+            time: EventTime(n),
+            line: n.to_string().into_bytes(),
+        };
+        let block = Block {
+            at: TopicPartition {
+                topic: TopicId(16),
+                partition: PartitionId(0),
+            },
+            base: Offset(10),
+            epoch: Epoch(1),
+            body: Body::Rows((10..15).map(row).collect()),
+        };
+        for (from, base) in [(0, 10), (10, 10), (11, 11), (14, 14), (15, 10), (99, 10)] {
+            let rest = block.clone().starting_at(Offset(from));
+            assert_eq!(
+                (rest.base, rest.end()),
+                (Offset(base), Offset(15)),
+                "{from}"
+            );
+            let Body::Rows(rows) = rest.body else {
+                panic!("rows");
+            };
+            assert_eq!(rows[0].time, EventTime(base as i64), "{from}");
+        }
+    }
+}
