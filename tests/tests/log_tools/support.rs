@@ -1,9 +1,11 @@
 //! A folder with a config, and the binary on it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use forebay_tests::process::{ANSWER_LIMIT, Running, ask, forebay_bin};
 use forebay_tests::wait;
@@ -34,6 +36,9 @@ const CONFIG: &str = r#"[agent]
 gateway = "g"
 data_dir = "data"
 partitions = 2
+
+[log]
+generation = "256KiB"
 
 [[device]]
 uid = "00000000000000ab"
@@ -130,14 +135,87 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Runs a verb of `forebay log`.
+    pub(crate) fn log(&self, verb: &str, more: &[&str]) -> Ended {
+        let args = ["log", verb, "--config", "gw.toml"];
+        self.run(&[&args, more].concat(), "")
+    }
+
+    /// Every reading in the log, as its partition and offset, and the line that an
+    /// export has of it.
+    pub(crate) fn all_readings(&self) -> BTreeMap<(u64, u64), String> {
+        let ended = self.log("export", &["--format", "ndjson"]);
+        let lines = ended.out.lines().map(|line| {
+            let row: Value = serde_json::from_str(line).expect("a row");
+            let number = |name: &str| row[name].as_u64().expect("a number");
+            ((number("partition"), number("offset")), line.to_owned())
+        });
+        lines.collect()
+    }
+
+    /// A copy with the same config and data.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self::new();
+        for (path, bytes) in tree(&self.path("data")) {
+            let name = path.strip_prefix(self.dir.path()).expect("in it");
+            let to = copy.path(name.to_str().expect("UTF-8"));
+            fs::create_dir_all(to.parent().expect("a folder")).expect("made");
+            fs::write(to, bytes).expect("written");
+        }
+        copy
+    }
+
+    /// The first file in `data/log` whose name has these ends.
+    pub(crate) fn one(&self, start: &str, end: &str) -> PathBuf {
+        let first = self.all(start, end).into_iter().next();
+        first.unwrap_or_else(|| panic!("no {start}..{end}"))
+    }
+
+    /// All of them, in order.
+    pub(crate) fn all(&self, start: &str, end: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("data/log")).expect("a folder");
+        let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        names.retain(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(start) && name.ends_with(end))
+        });
+        names.sort();
+        names
+    }
+}
+
+/// A log with sealed segments of two topics, and generations that are not sealed.
+/// Made once; tests work on copies.
+pub(crate) fn filled() -> Site {
+    static MADE: OnceLock<Site> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let site = Site::new();
+        let text = format!("{}{}", csv("m1", 12_000), csv_lines("boiler", 4_000));
+        site.file("in.csv", &text);
+        let ended = site.ingest("in.csv", &[]);
+        assert_eq!(ended.code, 0, "{ended:?}");
+        // A second, small import stays in a database.
+        site.file("more.csv", &csv("m2", 500));
+        assert_eq!(site.ingest("more.csv", &[]).code, 0);
+        site
+    });
+    made.copy()
+}
+
 /// `count` readings of one channel as CSV, a minute apart.
 pub(crate) fn csv(device: &str, count: u32) -> String {
+    format!("device,channel,time,value\n{}", csv_lines(device, count))
+}
+
+/// The same without the header.
+pub(crate) fn csv_lines(device: &str, count: u32) -> String {
     let lines = (0..count).map(|n| {
         let time = u64::from(n) * 60_000_000;
         let value = 20.0 + f64::from(n % 97) * 0.1 + f64::from(n).sin();
         format!("{device},temp,{time},{value:?}\n")
     });
-    format!("device,channel,time,value\n{}", lines.collect::<String>())
+    lines.collect()
 }
 
 /// Every file below `dir` with its bytes, by its path in it.

@@ -282,18 +282,33 @@ impl LogReader {
                 return Some((db, Some(bytes), "a block does not have its CRC"));
             }
         }
-        let one = unsealed.iter().rev().find(|one| one.damaged)?;
-        let before = raw_blocks(one).iter().rev();
-        let mut before = before.filter(|b| b.key.at == loss.at && b.key.base < loss.first);
-        let end = before.next().map_or(0, RawBlock::end);
+        if let Some(one) = unsealed.iter().find(|one| self.is_emptied(one)) {
+            let what = "holds no block, and what is missing may have stood there";
+            return Some((one.dir.join("db"), None, what));
+        }
+        let before = unsealed.iter().rev().find_map(|one| {
+            let blocks = raw_blocks(one).iter().rev();
+            let mut before = blocks.filter(|b| b.key.at == loss.at && b.key.base < loss.first);
+            before.next().map(|block| (one, block.end()))
+        });
+        let (one, end) = before?;
         let what = "blocks are missing behind this byte";
         Some((one.dir.join("db"), Some(end..end), what))
+    }
+
+    /// Whether a database holds nothing, and is not one that was only just begun.
+    fn is_emptied(&self, one: &Unsealed) -> bool {
+        let last = self.unsealed.last().map(|last| last.generation);
+        let bytes = std::fs::metadata(one.dir.join("db")).map_or(0, |meta| meta.len());
+        raw_blocks(one).is_empty() && (last != Some(one.generation) || bytes == 0)
     }
 
     /// The one segment that should be there and is not.
     fn missing_file(&self, loss: &Loss, between: &RangeInclusive<u32>) -> Option<Stood> {
         let topic = loss.at.topic;
-        let (first, last) = (between.start() + 1, *between.end());
+        let all = self.parts().into_iter().map(|part| part.generation.0);
+        let last = (*between.end()).min(all.max().unwrap_or(0).saturating_add(1));
+        let first = between.start() + 1;
         let mut missing = (first..last).map(GenerationNo).filter(|generation| {
             let id = SegmentId {
                 generation: *generation,
@@ -302,7 +317,7 @@ impl LogReader {
             let waits = self.unsealed.iter().any(|u| u.generation == *generation);
             self.catalog.get(id).is_none() && !waits
         });
-        let generation = missing.next().filter(|_| last < u32::MAX)?;
+        let generation = missing.next()?;
         let name = segment_name(SegmentId { generation, topic });
         let what = "is not there; it or one of the next generation held what is missing";
         Some((self.log_dir.join(name), None, what))
@@ -390,17 +405,6 @@ fn check_unsealed(
         }
         done += u64::from(length);
         progress(done);
-    }
-    if unsealed.damaged {
-        report.damage(Damage {
-            path: unsealed.dir.clone(),
-            bytes: None,
-            what: format!(
-                "the database does not show what stands in its file, where {} blocks were found",
-                raw.blocks.len()
-            ),
-            lost: Vec::new(),
-        });
     }
     Ok(())
 }
