@@ -22,7 +22,7 @@ use super::ballast::{Ballast, free_bytes};
 use super::catalog::Catalog;
 use super::generations::{Generations, News};
 use super::identity::Identity;
-use super::meta_db::MetaDb;
+use super::meta_db::{MetaDb, covers};
 use super::names::{remove_all, segment_name};
 use super::opening::{self, Found};
 use super::sealer::SealInfo;
@@ -104,6 +104,7 @@ impl LogStore {
             (data_dir, &log_dir),
             known.as_ref(),
             kept,
+            meta.all_losses(),
             opening::Access::Write,
         )?;
         notes.append(&mut found.notes);
@@ -415,11 +416,10 @@ fn next_epoch(
 /// Losses that no earlier opening has told.
 fn news(losses: Vec<Loss>, meta: &MetaDb) -> Vec<Loss> {
     let known = meta.known_losses();
-    let is_known = |loss: &Loss| {
-        let before = known.range(..=(loss.at, loss.first)).next_back();
-        before.is_some_and(|((at, _), end)| *at == loss.at && *end >= loss.end)
-    };
-    let mut news: Vec<_> = losses.into_iter().filter(|loss| !is_known(loss)).collect();
+    let mut news: Vec<_> = losses
+        .into_iter()
+        .filter(|loss| !covers(&known, loss))
+        .collect();
     news.sort_unstable();
     news
 }

@@ -29,6 +29,15 @@ const UNTOLD: u8 = 1;
 const LOG_ID_VALUE_BYTES: usize = 1 + 16;
 const EPOCH_VALUE_BYTES: usize = 1 + 4 + 8;
 
+/// Losses that are noted: where each begins, to its end.
+pub(super) type Told = BTreeMap<(TopicPartition, Offset), Offset>;
+
+/// Whether all of `loss` is noted.
+pub(super) fn covers(told: &Told, loss: &Loss) -> bool {
+    let before = told.range(..=(loss.at, loss.first)).next_back();
+    before.is_some_and(|((at, _), end)| *at == loss.at && *end >= loss.end)
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct MetaDb {
@@ -162,19 +171,16 @@ impl MetaDb {
     }
 
     /// Losses that were found at earlier openings, by their first offset.
-    pub(super) fn known_losses(&self) -> BTreeMap<(TopicPartition, Offset), Offset> {
+    pub(super) fn known_losses(&self) -> Told {
         self.losses(decode_offset)
     }
 
     /// The same, with those that a repair found and the next opening is to tell.
-    pub(super) fn all_losses(&self) -> BTreeMap<(TopicPartition, Offset), Offset> {
+    pub(super) fn all_losses(&self) -> Told {
         self.losses(|value| decode_offset(value.get(..8)?))
     }
 
-    fn losses(
-        &self,
-        end: impl Fn(&[u8]) -> Option<Offset>,
-    ) -> BTreeMap<(TopicPartition, Offset), Offset> {
+    fn losses(&self, end: impl Fn(&[u8]) -> Option<Offset>) -> Told {
         let entries = self.with_prefix(LOSS_PREFIX).unwrap_or_default();
         let decoded = entries.iter().filter_map(|(key, value)| {
             let key = key.strip_prefix(LOSS_PREFIX)?;

@@ -18,6 +18,7 @@ use forebay_core::units::{Epoch, GenerationNo, LogId, Offset};
 use super::OpenError;
 use super::catalog::Catalog;
 use super::identity::Identity;
+use super::meta_db::{Told, covers};
 use super::names::{self, Listing, generation_name, quarantine, segment_name};
 use super::raw::{self, RawBlock, choose};
 use super::segment_file::{SegmentFile, peek};
@@ -64,6 +65,8 @@ struct Opening<'a> {
     /// Below which offsets retention has removed partitions; `None` when that is
     /// not known any more.
     kept: Option<BTreeMap<TopicPartition, Offset>>,
+    /// Losses that are noted already: no database is damaged for them.
+    told: Told,
     found: Found,
 }
 
@@ -75,6 +78,7 @@ pub(super) fn find(
     (data_dir, log_dir): (&Path, &Path),
     known: Option<&Identity>,
     kept: Option<BTreeMap<TopicPartition, Offset>>,
+    told: Told,
     access: Access,
 ) -> Result<Found, OpenError> {
     let listing = names::list(log_dir)?;
@@ -87,6 +91,7 @@ pub(super) fn find(
         log_dir,
         known,
         kept,
+        told,
         found: Found {
             catalog: Catalog::new(log_dir),
             unsealed: Vec::new(),
@@ -227,7 +232,7 @@ impl Opening<'_> {
             *entry = (*entry).max(*head);
         }
         let chosen = choose(blocks, |at| self.start_now(at), &durable);
-        let damaged = !chosen.losses.is_empty();
+        let damaged = chosen.losses.iter().any(|loss| !covers(&self.told, loss));
         self.found.heads.extend(&chosen.heads);
         self.found.losses.extend(&chosen.losses);
         let files = Arc::new(files);

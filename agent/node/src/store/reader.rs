@@ -15,7 +15,7 @@ use forebay_core::units::{Epoch, EventTime, GenerationNo, LogId, Offset};
 use super::catalog::Catalog;
 use super::copied::Copied;
 use super::identity::Identity;
-use super::meta_db::MetaDb;
+use super::meta_db::{MetaDb, Told, covers};
 use super::names::segment_name;
 use super::opening::{self, Access};
 use super::raw::RawBlock;
@@ -72,7 +72,7 @@ pub struct LogReader {
     /// What was durable and is not there, as far as it shows without reading all.
     pub losses: Vec<Loss>,
     /// Losses that are noted already, by an opening or a repair.
-    pub told: BTreeMap<(TopicPartition, Offset), Offset>,
+    pub(super) told: Told,
     pub notes: Vec<String>,
     pub(super) catalog: Catalog,
     pub(super) unsealed: Vec<Unsealed>,
@@ -105,6 +105,7 @@ impl LogReader {
             (data_dir, &log_dir),
             known.as_ref(),
             known_kept.then_some(meta.kept),
+            meta.told.clone(),
             Access::Read,
         )?;
         let epoch = known.map(|known| known.epoch).max(found.epoch);
@@ -211,8 +212,7 @@ impl LogReader {
     /// Whether a loss is noted already.
     #[must_use]
     pub fn is_told(&self, loss: &Loss) -> bool {
-        let before = self.told.range(..=(loss.at, loss.first)).next_back();
-        before.is_some_and(|((at, _), end)| *at == loss.at && *end >= loss.end)
+        covers(&self.told, loss)
     }
 }
 
@@ -258,7 +258,7 @@ struct Meta {
     state: State,
     entries: Vec<Entry>,
     kept: BTreeMap<TopicPartition, Offset>,
-    told: BTreeMap<(TopicPartition, Offset), Offset>,
+    told: Told,
 }
 
 impl Meta {
