@@ -44,14 +44,14 @@ fn segment(site: &Site) -> PathBuf {
     site.one("s-", "-t00000.seg")
 }
 
-/// The database of the oldest generation that is not sealed and holds something.
+/// The database of the newest generation that holds something: no segment has it yet.
 fn database(site: &Site) -> PathBuf {
     let all = site.all("g-", "").into_iter().map(|dir| dir.join("db"));
     let holds = |db: &PathBuf| {
         let bytes = fs::read(db).expect("a file");
         next_block(&bytes, 0).is_some()
     };
-    all.into_iter().find(holds).expect("a database with blocks")
+    all.rev().find(holds).expect("a database with blocks")
 }
 
 /// Every way, and whether records are lost by it for sure.
