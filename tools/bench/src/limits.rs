@@ -7,9 +7,10 @@ pub(crate) const GROUP: Duration = Duration::from_millis(50);
 /// A raw file is as long as a generation may be.
 pub(crate) const RAW_FILE_BYTES: usize = 32 * 1024 * 1024;
 /// Blocks in one batch, of the store and of the raw file.
-pub(crate) const BATCH_BLOCKS: usize = 32;
-/// Batches that wait for their sync: half a group interval of a fast disk.
-pub(crate) const BATCHES_UNDER_WAY: usize = 48;
+pub(crate) const BATCH_BLOCKS: usize = 512;
+/// Batches that wait for their sync: about what a group interval brings at the
+/// most that the disk takes.
+pub(crate) const BATCHES_UNDER_WAY: usize = 8;
 
 pub(crate) const READINGS_PER_S_MIN: f64 = 1e6;
 pub(crate) const SHARE_OF_RAW_MIN: f64 = 0.5;

@@ -31,13 +31,14 @@ fn measure(args: &Args) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for (part, to_rows) in [
         (Part::Sizes, of_sizes as fn(&Said) -> Vec<Row>),
+        (Part::Speed, of_speed),
         (Part::Throughput, of_throughput),
         (Part::Rate, of_rate),
         (Part::Ack, of_ack),
         (Part::Ring, of_ring),
     ] {
         if is_asked(part) {
-            let said = run_part(part, args)?;
+            let said = figures(part, args)?;
             rows.extend(to_rows(&said));
         }
     }
@@ -47,7 +48,7 @@ fn measure(args: &Args) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-fn run_part(part: Part, args: &Args) -> Result<Said, String> {
+fn figures(part: Part, args: &Args) -> Result<Said, String> {
     let said = children::run(part, args)?;
     for (name, value) in &said {
         println!("{part:?} {name} = {value:.3}");
@@ -110,6 +111,23 @@ fn of_sizes(said: &Said) -> Vec<Row> {
             LIVE_BYTES_MAX,
             false,
             format!("<= {LIVE_BYTES_MAX}"),
+        ),
+    ]
+}
+
+fn of_speed(said: &Said) -> Vec<Row> {
+    let ns = |name| format!("{:.0} ns", get(said, name));
+    vec![
+        row("build a block, per reading", NO_SYNC, ns("build_ns")),
+        row(
+            "read a block, per reading",
+            NO_SYNC,
+            format!("{}, sealed {}", ns("read_ns"), ns("read_sealed_ns")),
+        ),
+        row(
+            "merge and pack blocks, per reading",
+            NO_SYNC,
+            ns("merge_ns"),
         ),
     ]
 }
@@ -224,8 +242,8 @@ fn of_ring(said: &Said) -> Vec<Row> {
 }
 
 fn of_backlog(args: &Args) -> Result<Vec<Row>, String> {
-    let filled = run_part(Part::Fill, args)?;
-    let drained = run_part(Part::Drain, args)?;
+    let filled = figures(Part::Fill, args)?;
+    let drained = figures(Part::Drain, args)?;
     let mut restart = 0.0_f64;
     for _ in 0..RESTARTS {
         children::run_and_kill(Part::Append, args, APPENDING)?;

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod boards;
 mod cargo;
 mod elf;
@@ -44,6 +45,7 @@ Examples:
   cargo xtask tidy --list          the rules that tidy holds, one a line
   cargo xtask sim --seed 77        the world of one seed, as a failed test names it
   cargo xtask torture log          300 power cuts, 1,000 kills, damage, full disks
+  cargo xtask bench log            what the log must reach, beside a plain file
   cargo xtask firmware size        flash and RAM of each board against its budget
   cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386";
 
@@ -75,6 +77,9 @@ enum Verb {
     /// Power cuts, kills, damage and full disks, as many as asked.
     #[command(subcommand)]
     Torture(torture::Verb),
+    /// Measures, in a release build.
+    #[command(subcommand)]
+    Bench(bench::Verb),
     /// Builds, sizes and runs the boards under firmware/boards.
     #[command(subcommand)]
     Firmware(firmware::Verb),
@@ -105,6 +110,7 @@ fn run(verb: &Verb, ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
         }
         Verb::Tidy { list: false } => tidy::run(ws, report),
         Verb::Sim { seed, count } => sim::run(ws, report, *seed, *count),
+        Verb::Bench(verb) => bench::run(ws, report, verb),
         Verb::Torture(verb) => torture::run(ws, report, verb),
         Verb::Firmware(verb) => firmware::run(verb, ws, report),
     }

@@ -16,7 +16,7 @@ use crate::sys::{disk_bytes, rss_peak_bytes};
 
 const NAME: &str = "backlog";
 /// Batches between two syncs while it is filled.
-const BATCHES_PER_SYNC: usize = 64;
+const BATCHES_PER_SYNC: usize = 8;
 /// What an appending process says once it goes on.
 pub(crate) const APPENDING: &str = "appending";
 /// What it says when its first append is durable.

@@ -7,6 +7,7 @@ mod backlog;
 mod rate;
 mod ring;
 mod sizes;
+mod speed;
 mod throughput;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub(crate) use backlog::{ACKED, APPENDING};
 pub(crate) enum Part {
     /// Bytes per reading.
     Sizes,
+    /// Time per reading of builder, decoder and merger.
+    Speed,
     /// Readings per second on one core.
     Rate,
     /// Bytes per second, disk and device writes.
@@ -58,6 +61,7 @@ impl Told {
 pub(crate) fn run(part: Part, told: &Told) -> Result<(), String> {
     let figures = match part {
         Part::Sizes => sizes::run(told)?,
+        Part::Speed => speed::run(told)?,
         Part::Rate => rate::run(told)?,
         Part::Throughput => throughput::run(told)?,
         Part::Ack => ack::run(told)?,

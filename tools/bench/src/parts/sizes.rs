@@ -71,7 +71,7 @@ fn twin() -> Vec<f64> {
         .collect()
 }
 
-fn live(given: &[(Series, ReadingRecord)]) -> Vec<StoredBlock> {
+pub(super) fn live(given: &[(Series, ReadingRecord)]) -> Vec<StoredBlock> {
     let mut builder = ReadingsBuilder::new();
     let (mut blocks, mut base) = (Vec::new(), 0);
     let mut seal = |builder: &mut ReadingsBuilder| {
@@ -93,7 +93,7 @@ fn live(given: &[(Series, ReadingRecord)]) -> Vec<StoredBlock> {
     blocks
 }
 
-fn sealed(blocks: Vec<StoredBlock>) -> Vec<StoredBlock> {
+pub(super) fn sealed(blocks: Vec<StoredBlock>) -> Vec<StoredBlock> {
     let mut merger = Merger::new();
     let mut out: Vec<_> = blocks.into_iter().flat_map(|b| merger.push(b)).collect();
     out.extend(merger.finish());

@@ -1,0 +1,67 @@
+//! `cargo xtask bench`: builds the benches as they are shipped and runs them. Knows
+//! no log: what is measured, and against what, stands in `tools/bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cargo::{cargo, run as run_command};
+use crate::report::{Failed, Report};
+use crate::workspace::Workspace;
+
+/// Real values to measure the bytes of, where they are at hand.
+const VALUES: &str = "../shared/cases/data/machine_temperature.readings.csv";
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Everything that the log must reach, beside a plain file on the same disk.
+    ///
+    /// Prints a table; ends with an error when something is missed. A full run
+    /// writes some 30 GB and takes several minutes, on a disk with 25 GB free.
+    Log(LogArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct LogArgs {
+    /// Where the data goes; removed at the end [default: target/bench].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Small sizes: to see that it runs; says little about memory and restart.
+    #[arg(long)]
+    quick: bool,
+    /// Bytes of the long log [default: 10 GB].
+    #[arg(long)]
+    backlog_bytes: Option<u64>,
+    /// Only this part: sizes, speed, throughput, rate, ack, ring or fill (the long log).
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+}
+
+/// # Errors
+/// Something was missed, or could not be measured.
+pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
+    let Verb::Log(args) = verb;
+    report.step("bench", || {
+        let mut command = cargo(ws.root(), &["run", "--release", "--quiet"]);
+        command.args(["--package", "forebay-bench", "--", "log"]);
+        let dir = args
+            .dir
+            .clone()
+            .unwrap_or_else(|| ws.root().join("target/bench"));
+        command.arg("--dir").arg(dir);
+        if args.quick {
+            command.arg("--quick");
+        }
+        if let Some(bytes) = args.backlog_bytes {
+            command.args(["--backlog-bytes", &bytes.to_string()]);
+        }
+        if let Some(part) = &args.only {
+            command.args(["--only", part]);
+        }
+        let values = ws.root().join(VALUES);
+        if values.is_file() {
+            command.arg("--values").arg(values);
+        }
+        run_command(command)
+    })
+}
