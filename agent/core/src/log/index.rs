@@ -51,6 +51,16 @@ impl TimeIndex {
         Some((rest[first].base.max(from), last.end))
     }
 
+    /// Smallest event time of what is at or after `from`.
+    #[must_use]
+    pub fn earliest(&self, from: Offset) -> Option<EventTime> {
+        let after = self.entries.partition_point(|entry| entry.end <= from);
+        self.entries[after..]
+            .iter()
+            .map(|entry| entry.time_min)
+            .min()
+    }
+
     /// Largest event time so far.
     #[must_use]
     pub fn latest(&self) -> Option<EventTime> {
@@ -129,6 +139,18 @@ mod tests {
                 .next_run(Offset(0), (time, EventTime(time.0 + 1)))
                 .expect("found");
             assert!((first.0..end.0).contains(&n));
+        }
+    }
+
+    #[test]
+    fn the_earliest_time_is_of_what_is_left() {
+        let mut index = TimeIndex::default();
+        for (base, times) in [(0, (10, 19)), (10, (5, 25)), (20, (30, 39))] {
+            index.push(&head(base, 10, times));
+        }
+        for (from, want) in [(0, Some(5)), (19, Some(5)), (20, Some(30)), (30, None)] {
+            let want = want.map(EventTime);
+            assert_eq!(index.earliest(Offset(from)), want, "{from}");
         }
     }
 }

@@ -7,8 +7,11 @@ use super::Gateway;
 use crate::derive::DeriveCounters;
 use crate::ledger::Counts;
 use crate::live::{ChannelKey, Live};
+use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
 use crate::record::{GAPS, GapReason, quality_name};
+use crate::retention::TopicUse;
+use crate::units::{EventTime, Offset};
 use crate::utc::time_value;
 
 /// The whole snapshot.
@@ -141,7 +144,7 @@ fn space(gateway: &Gateway) -> Value {
             "segments": topic.segments,
             "age_us": topic.policy.age.map(|age| age.0),
             "when_full": topic.policy.when_full.name(),
-            "oldest": topic.oldest.map(time_value),
+            "oldest": oldest(gateway, &topic).map(time_value),
             "dropped": topic.counts.dropped,
             "dropped_unsent": topic.counts.unsent,
             "rejected": rejected,
@@ -155,6 +158,23 @@ fn space(gateway: &Gateway) -> Value {
         "live_bytes": retention.live_bytes(),
         "topics": topics.collect::<Value>(),
     })
+}
+
+/// Time of the oldest record: of the oldest segment, or of what the engine has read
+/// while nothing is sealed.
+fn oldest(gateway: &Gateway, topic: &TopicUse) -> Option<EventTime> {
+    if topic.oldest.is_some() || topic.topic != READINGS {
+        return topic.oldest;
+    }
+    let times = gateway.partitions().filter_map(|partition| {
+        let at = TopicPartition {
+            topic: READINGS,
+            partition,
+        };
+        let from = Offset(gateway.retention.counts(at).counted_to);
+        gateway.readers.index(partition)?.earliest(from)
+    });
+    times.min()
 }
 
 fn percent(part: u64, whole: u64) -> u64 {
