@@ -58,8 +58,10 @@ pub struct Accounts {
     /// Bytes of readings written since the last snapshot.
     bytes: u64,
     kept_at: Mono,
-    /// Heads of the newest snapshot, and of the newest that is durable.
+    /// Heads of the newest snapshot, of the newest in a batch that was cut, and of the
+    /// newest that is durable.
     written: BTreeMap<PartitionId, Offset>,
+    cut: BTreeMap<PartitionId, Offset>,
     kept: BTreeMap<PartitionId, Offset>,
     /// A snapshot is wanted with the next batch.
     wanted: bool,
@@ -101,6 +103,7 @@ impl Accounts {
             bytes: 0,
             kept_at: now,
             written: snapshot.heads.clone(),
+            cut: snapshot.heads.clone(),
             kept: snapshot.heads,
             wanted: false,
         };
@@ -157,10 +160,17 @@ impl Accounts {
         is_new
     }
 
-    /// The batch with the newest snapshot is durable.
-    pub fn on_kept(&mut self) {
-        if self.kept != self.written {
-            self.kept.clone_from(&self.written);
+    /// A batch leaves with all that was given for it.
+    pub fn on_cut(&mut self) {
+        if self.cut != self.written {
+            self.cut.clone_from(&self.written);
+        }
+    }
+
+    /// The batch that left last is durable.
+    pub fn on_committed(&mut self) {
+        if self.kept != self.cut {
+            self.kept.clone_from(&self.cut);
         }
     }
 

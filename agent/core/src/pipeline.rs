@@ -246,7 +246,7 @@ impl Gateway {
 
     fn on_committed(&mut self, token: CommitToken, now: Mono) {
         let Durable { heads, sources } = self.commit.committed(token);
-        self.accounts.on_kept();
+        self.accounts.on_committed();
         if self.founding == Founding::Written(token) {
             self.founding = Founding::Durable;
         }
@@ -343,6 +343,7 @@ impl Gateway {
         self.advance_imports(now.mono);
         self.keep_state(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
+            self.accounts.on_cut();
             self.on_written(&batch);
             let readings = batch.blocks.iter().filter(|b| b.key.at.topic == READINGS);
             self.accounts

@@ -320,6 +320,31 @@ fn a_snapshot_is_due_by_time_or_by_bytes_and_only_when_something_changed() {
 }
 
 #[test]
+fn a_snapshot_that_is_wanted_comes_with_the_next_batch_and_counts_once_it_is_durable() {
+    let (mut accounts, mut ledger, _) = Accounts::load(&[], &BTreeMap::new(), Mono(0));
+    assert!(!accounts.want(), "not before the accounts are known");
+    assert_eq!(accounts.next_fetch(&mut ledger), None);
+    let account = ledger.open(source(0, 1)).expect("room");
+    account.take_readings(5);
+    assert!(accounts.want());
+    assert!(!accounts.want(), "once");
+    let heads = || [(PartitionId(0), Offset(5))].into_iter();
+    let entries = accounts.take_due(&mut ledger, heads(), (false, Mono(1)));
+    assert_eq!(entries.len(), 2, "an account and a head");
+    let mut kept = Vec::new();
+    // An earlier batch is under way, then the one with the snapshot.
+    accounts.on_committed();
+    kept.push(accounts.kept(PartitionId(0)).0);
+    accounts.on_cut();
+    kept.push(accounts.kept(PartitionId(0)).0);
+    assert!(!accounts.want(), "one is on its way");
+    accounts.on_committed();
+    kept.push(accounts.kept(PartitionId(0)).0);
+    assert_eq!(kept, [0, 0, 5]);
+    assert!(accounts.want());
+}
+
+#[test]
 fn an_account_of_a_device_that_the_log_forgot_is_emptied() {
     let mut writer = Writer::new();
     writer.take(0, 1, 10, false);
