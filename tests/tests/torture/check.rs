@@ -3,7 +3,7 @@
 
 use forebay_core::log::decode::decode;
 use forebay_core::log::key::TopicPartition;
-use forebay_core::store::{Store, StoreOpened};
+use forebay_core::store::{Loss, Store, StoreEvent, StoreOpened};
 use forebay_core::units::Offset;
 
 use super::ledger::{Ledger, Run};
@@ -29,9 +29,10 @@ pub(crate) fn mark_key(at: TopicPartition) -> Vec<u8> {
 /// # Panics
 /// When the store does not read: the disk may be off.
 pub(crate) fn all(
-    store: &dyn Store,
+    store: &mut dyn Store,
     opened: &StoreOpened,
-    ledger: &Ledger,
+    ledger: &mut Ledger,
+    mut told: impl FnMut(StoreEvent),
 ) -> Result<Vec<Run>, String> {
     if opened.info.epoch.0 <= ledger.epoch {
         return Err(format!(
@@ -43,11 +44,29 @@ pub(crate) fn all(
     let mut out = Vec::new();
     for at in stream::partitions() {
         let head = opened.heads.get(&at).copied().unwrap_or(Offset(0));
-        let runs = partition(store, at, head)?;
-        must_hold(at, head, &runs, ledger)?;
-        out.extend(runs);
+        out.push((at, head, partition(store, at, head)?));
     }
-    Ok(out)
+    // Damage inside of a segment is met when it is read.
+    while let Some(event) = store.poll_event() {
+        if let StoreEvent::Lost(loss) = &event {
+            ledger.lost.push(lost_run(loss, opened));
+        }
+        told(event);
+    }
+    for (at, head, runs) in &out {
+        must_hold(*at, *head, runs, ledger)?;
+    }
+    Ok(out.into_iter().flat_map(|(_, _, runs)| runs).collect())
+}
+
+/// A loss as a run; its epoch is that of the opening that told it.
+pub(crate) fn lost_run(loss: &Loss, opened: &StoreOpened) -> Run {
+    Run {
+        at: loss.at,
+        first: loss.first,
+        end: loss.end,
+        epoch: opened.info.epoch,
+    }
 }
 
 fn partition(store: &dyn Store, at: TopicPartition, head: Offset) -> Result<Vec<Run>, String> {
@@ -99,7 +118,7 @@ fn partition(store: &dyn Store, at: TopicPartition, head: Offset) -> Result<Vec<
             }
         }
         if next == before {
-            // The rest is gone; whether it may be is judged below.
+            // The rest is gone; whether it may be is judged later.
             break;
         }
     }

@@ -41,12 +41,17 @@ pub(crate) const BATCHES_VAR: &str = "FOREBAY_TORTURE_BATCHES";
 /// The name under which the parent starts the test below.
 pub(crate) const CHILD_TEST: &str = "child::works_until_it_is_ended";
 
-/// Small, so that rolls and seals happen all the time.
-const SETTINGS: StoreSettings = StoreSettings {
-    generation_bytes: 64 * 1024,
-    generation_age: std::time::Duration::from_secs(3600),
-    ballast_bytes: 64 * 1024,
-};
+/// Small, so that rolls and seals happen all the time; of two sizes.
+fn settings(seed: u64) -> StoreSettings {
+    StoreSettings {
+        generation_bytes: [64 * 1024, 400 * 1024][usize::from(seed.is_multiple_of(3))],
+        generation_age: std::time::Duration::from_secs(3600),
+        ballast_bytes: 64 * 1024,
+    }
+}
+
+/// A child with this seed or a later one asks for no removal.
+pub(crate) const KEEPS_FROM_SEED: u64 = u64::MAX - 8;
 /// Sealed segments per topic that stay; so retention works all the time.
 const SEGMENTS_KEPT: usize = 3;
 /// Records of one partition in a batch, at the most.
@@ -82,8 +87,8 @@ fn works_until_it_is_ended() {
 fn open(dir: &Path, ledger: &Ledger, seed: u64) -> Writer {
     say("opening");
     let since = Instant::now();
-    let opened = LogStore::open(dir, SETTINGS);
-    let (store, opened) = opened.unwrap_or_else(|error| panic!("start refused: {error}"));
+    let opened = LogStore::open(dir, settings(seed));
+    let (mut store, opened) = opened.unwrap_or_else(|error| panic!("start refused: {error}"));
     let epoch = opened.info.epoch;
     say(&format!(
         "opened {} {}",
@@ -92,23 +97,25 @@ fn open(dir: &Path, ledger: &Ledger, seed: u64) -> Writer {
     ));
     let mut ledger = ledger.clone();
     for loss in &opened.losses {
-        let run = Run {
-            at: loss.at,
-            first: loss.first,
-            end: loss.end,
-            epoch,
-        };
+        let run = check::lost_run(loss, &opened);
         say(&format!("loss {}", run.text()));
         ledger.lost.push(run);
     }
     for note in &opened.notes {
         say(&format!("note {note}"));
     }
-    let runs = check::all(&store, &opened, &ledger).unwrap_or_else(|error| {
-        // At once: a clean close would change the disk that is to be looked at.
-        say(&format!("wrong {error}"));
-        std::process::exit(1)
-    });
+    let mut told = Vec::new();
+    let runs = check::all(&mut store, &opened, &mut ledger, |event| told.push(event))
+        .unwrap_or_else(|error| {
+            // At once: a clean close would change the disk that is to be looked at.
+            say(&format!("wrong {error}"));
+            std::process::exit(1)
+        });
+    for event in &told {
+        if let StoreEvent::Lost(loss) = event {
+            say(&format!("loss {}", check::lost_run(loss, &opened).text()));
+        }
+    }
     for run in runs {
         say(&format!("run {}", run.text()));
     }
@@ -118,7 +125,7 @@ fn open(dir: &Path, ledger: &Ledger, seed: u64) -> Writer {
     let (answers, from_thread) = channel();
     let answer = move |answer| answers.send(answer).expect("the writer waits for answers");
     let thread = StorageThread::spawn(Box::new(store), SyncPolicy::Group, answer).unwrap();
-    Writer {
+    let mut writer = Writer {
         epoch,
         commit: GroupCommit::new(epoch, Span(0), opened.heads),
         thread,
@@ -126,9 +133,14 @@ fn open(dir: &Path, ledger: &Ledger, seed: u64) -> Writer {
         segments: opened.segments.into_iter().map(|s| (s.id, s)).collect(),
         dice: Dice::new(seed),
         is_slow: seed.is_multiple_of(2),
+        removes: seed < KEEPS_FROM_SEED,
         tick,
         now: 0,
+    };
+    for event in told {
+        writer.on_event(event);
     }
+    writer
 }
 
 struct Writer {
@@ -140,6 +152,7 @@ struct Writer {
     dice: Dice,
     /// Batches of a few records only: the store's files grow in small steps.
     is_slow: bool,
+    removes: bool,
     tick: u64,
     now: u64,
 }
@@ -246,7 +259,7 @@ impl Writer {
             let surplus = of_topic.len().saturating_sub(SEGMENTS_KEPT);
             ids.extend(&of_topic[..surplus]);
         }
-        if ids.is_empty() {
+        if ids.is_empty() || !self.removes {
             return;
         }
         ids.sort_unstable();

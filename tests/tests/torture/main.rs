@@ -8,10 +8,12 @@
 mod agent;
 mod check;
 mod child;
+mod damage;
 mod device;
 mod kill;
 mod ledger;
 mod plan;
+mod points;
 mod power;
 mod rig;
 mod stream;

@@ -18,7 +18,7 @@ const ROUNDS_PER_DISK: u64 = 10;
 const ROUNDS: u64 = 20;
 /// Steps of the disk within which the power goes off: an opening takes some dozens,
 /// a batch a handful.
-const OPENING_STEPS: u64 = 150;
+const OPENING_STEPS: u64 = 60;
 const BATCH_STEPS: u64 = 30;
 /// Batches before a cut, at the most.
 const ACKS_MAX: u64 = 200;

@@ -58,6 +58,18 @@ pub(crate) struct Running {
     pub(crate) round: Round,
 }
 
+/// A directory for the parts that cut no power: in memory where there is such a
+/// place, as syncs cost most of their time and prove nothing there.
+pub(crate) fn home() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    made.unwrap()
+}
+
 /// Starts a child on the log in `dir`; `home` takes its files.
 pub(crate) fn start(
     dir: &Path,

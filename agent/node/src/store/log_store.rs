@@ -22,7 +22,7 @@ use super::ballast::{Ballast, free_bytes};
 use super::catalog::Catalog;
 use super::generations::{Generations, News};
 use super::identity::Identity;
-use super::meta_db::{MetaDb, covers};
+use super::meta_db::{MetaDb, covers, told};
 use super::names::{remove_all, segment_name};
 use super::opening::{self, Found};
 use super::sealer::SealInfo;
@@ -97,8 +97,6 @@ impl LogStore {
         let known = Identity::read(&log_dir)?;
         let mut notes = Vec::new();
         let (mut meta, meta_lost) = MetaDb::open(data_dir, &mut notes)?;
-        // sled may give an empty database for a damaged one, without a word.
-        let meta_lost = meta_lost || meta.identity().0.is_none();
         let kept = (!meta_lost).then(|| meta.kept());
         let mut found = opening::find(
             (data_dir, &log_dir),
@@ -124,6 +122,10 @@ impl LogStore {
             said: error.said,
             no_space: error.no_space,
         };
+        if meta_lost {
+            // Before the identity: without that, the next opening comes here again.
+            meta.write_kept(&found.starts()).map_err(&unwritten)?;
+        }
         meta.write_identity(info, &losses).map_err(unwritten)?;
         fault::point("open.epoch");
         let opened = StoreOpened {
@@ -145,7 +147,8 @@ impl LogStore {
             log_dir,
             info,
             meta,
-            meta_waiting: BTreeMap::new(),
+            // With the first sync: who is told may be killed before that.
+            meta_waiting: opened.losses.iter().map(told).collect(),
             catalog: RefCell::new(found.catalog),
             generations: Generations::start(settings, seal_info, unsealed)?,
             synced: found.heads.clone(),

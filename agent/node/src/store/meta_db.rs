@@ -58,7 +58,15 @@ impl MetaDb {
         let dir = data_dir.join("meta");
         let is_new = !dir.exists();
         let said = match SledDb::open(&dir, &TREES) {
-            Ok(db) => return Ok((Self { db: Some(db) }, is_new)),
+            Ok(db) => {
+                let meta = Self { db: Some(db) };
+                if is_new || meta.identity().0.is_some() {
+                    return Ok((meta, is_new));
+                }
+                // sled gives an empty database for a damaged one, without a word, and
+                // would drop what is written to it as well.
+                String::from("it shows nothing of what was written to it")
+            }
             Err(OpenError::Damaged { said, .. }) => said,
             Err(error) => return Err(error),
         };
@@ -147,7 +155,8 @@ impl MetaDb {
         (log_id, epoch)
     }
 
-    /// Writes what identifies this opening, and losses that were found at it.
+    /// Writes what identifies this opening, and losses that were found at it: as such
+    /// that nobody was told of, until [`told`] is written too.
     ///
     /// # Errors
     /// When it cannot.
@@ -164,8 +173,9 @@ impl MetaDb {
             ),
         ];
         entries.extend(losses.iter().map(|loss| {
-            let key = loss_key(loss.at, loss.first);
-            (key, loss.end.0.to_be_bytes().to_vec())
+            let (key, mut value) = told(loss);
+            value.push(UNTOLD);
+            (key, value)
         }));
         self.write(entries.iter().map(|(k, v)| (k.as_slice(), v.as_slice())))
     }
@@ -234,6 +244,12 @@ impl MetaDb {
             .collect();
         self.write(entries.iter().map(|(k, v)| (k.as_slice(), v.as_slice())))
     }
+}
+
+/// The entry of a loss that somebody was told of.
+pub(super) fn told(loss: &Loss) -> (Vec<u8>, Vec<u8>) {
+    let key = loss_key(loss.at, loss.first);
+    (key, loss.end.0.to_be_bytes().to_vec())
 }
 
 fn closed() -> StoreError {
@@ -349,10 +365,14 @@ mod tests {
             meta.write_identity(info, &[loss]).unwrap();
             meta.write_kept(&BTreeMap::from([(AT, Offset(4))])).unwrap();
         }
-        let (meta, is_new) = MetaDb::open(dir.path(), &mut notes).unwrap();
+        let (mut meta, is_new) = MetaDb::open(dir.path(), &mut notes).unwrap();
         assert!(!is_new);
         assert_eq!(meta.identity(), (Some(info.log_id), Some(info.epoch)));
         let losses = BTreeMap::from([((AT, Offset(7)), Offset(9))]);
+        assert_eq!(meta.known_losses(), BTreeMap::new(), "not told yet");
+        assert_eq!(meta.all_losses(), losses);
+        let (key, value) = told(&loss);
+        meta.write([(&key[..], &value[..])].into_iter()).unwrap();
         assert_eq!(meta.known_losses(), losses);
         assert_eq!(meta.kept(), BTreeMap::from([(AT, Offset(4))]));
     }

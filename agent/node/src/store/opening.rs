@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay_core::log::key::TopicPartition;
+use forebay_core::log::key::{BlockKey, TopicPartition};
 use forebay_core::log::segment::{SegmentFault, SegmentId, SegmentIndex, SegmentInfo};
 use forebay_core::store::Loss;
 use forebay_core::units::{Epoch, GenerationNo, LogId, Offset};
@@ -40,12 +40,24 @@ pub(super) struct Found {
     /// Oldest first.
     pub(super) unsealed: Vec<Unsealed>,
     pub(super) heads: BTreeMap<TopicPartition, Offset>,
+    /// First offset of each partition of which anything was found.
+    firsts: BTreeMap<TopicPartition, Offset>,
     pub(super) losses: Vec<Loss>,
     /// Highest that anything was written in.
     pub(super) epoch: Option<Epoch>,
     pub(super) log_id: Option<LogId>,
     pub(super) last_generation: GenerationNo,
     pub(super) notes: Vec<String>,
+}
+
+impl Found {
+    /// Where each partition begins: for a meta database that has lost what retention
+    /// removed.
+    pub(super) fn starts(&self) -> BTreeMap<TopicPartition, Offset> {
+        let mut starts = self.heads.clone();
+        starts.extend(&self.firsts);
+        starts
+    }
 }
 
 /// The files of all generations, searched.
@@ -96,6 +108,7 @@ pub(super) fn find(
             catalog: Catalog::new(log_dir),
             unsealed: Vec::new(),
             heads: BTreeMap::new(),
+            firsts: BTreeMap::new(),
             losses: Vec::new(),
             epoch: None,
             log_id: known.map(|known| known.log_id),
@@ -136,6 +149,7 @@ impl Opening<'_> {
                 });
             }
             ends.insert(at, end);
+            self.found.firsts.entry(at).or_insert(first);
         }
         self.found.heads = ends;
         Ok(())
@@ -235,6 +249,10 @@ impl Opening<'_> {
         let damaged = chosen.losses.iter().any(|loss| !covers(&self.told, loss));
         self.found.heads.extend(&chosen.heads);
         self.found.losses.extend(&chosen.losses);
+        for block in &chosen.blocks {
+            let BlockKey { at, base, .. } = block.key;
+            self.found.firsts.entry(at).or_insert(base);
+        }
         let files = Arc::new(files);
         for generation in &listing.generations {
             let mine = chosen.blocks.iter();
