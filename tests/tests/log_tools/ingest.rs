@@ -167,6 +167,27 @@ fn stdin_is_handed_on_while_it_is_still_open() {
 }
 
 #[test]
+fn a_data_directory_alone_is_enough_and_the_agent_computes_later() {
+    let site = Site::new();
+    site.file("first.csv", &csv("m1", 1000));
+    site.file("more.csv", &csv("m2", 1000));
+    assert_eq!(site.ingest("first.csv", &[]).code, 0);
+    let args = ["ingest", "--data-dir", "data", "--input", "more.csv"];
+    let ended = site.run(&args, "");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let agent = site.agent();
+    assert_eq!(site.readings("m2", "temp").len(), 1000);
+    wait::until("the windows of both are there", ANSWER_LIMIT, || {
+        let partitions = site.status()?["partitions"].clone();
+        let of_windows = partitions.as_array().into_iter().flatten();
+        let of_windows = of_windows.filter(|partition| partition["stream"] == "w");
+        let rows: u64 = of_windows.filter_map(|p| p["head"].as_u64()).sum();
+        (rows > 1990).then_some(()).ok_or(format!("{rows} rows"))
+    });
+    assert!(agent.end_by("TERM").success());
+}
+
+#[test]
 fn an_import_goes_on_where_it_was_cut_short() {
     let site = Site::new();
     site.file("in.csv", &csv("m1", 10));

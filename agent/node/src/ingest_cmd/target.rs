@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::import::SessionNo;
+use forebay_core::layout::Layouts;
+use forebay_core::retention::{FIXED_TOPICS, TopicPolicy, WhenFull};
+use forebay_core::topics::TopicTable;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -16,6 +19,7 @@ use crate::agent::{Agent, imports};
 use crate::config::Config;
 use crate::local;
 use crate::ports::Say;
+use crate::store::LogReader;
 
 /// How long a batch may take: a log that is full for a while is waited for.
 const BATCH_MAX: Duration = Duration::from_secs(600);
@@ -40,6 +44,9 @@ impl Target {
         let socket = config.query.socket.clone();
         if UnixStream::connect(&socket).is_ok() {
             return Ok(Self::Running { socket });
+        }
+        if let Some(dir) = &args.data_dir {
+            as_the_log_is(dir, &mut config)?;
         }
         config.device_ports.clear();
         config.forward = None;
@@ -107,6 +114,26 @@ fn for_data_dir(dir: &Path) -> Result<Config, String> {
     config.query.socket = dir.join("forebay.sock");
     config.agent.data_dir = dir.to_owned();
     Ok(config)
+}
+
+/// Takes from the log itself what only its agent's config says: how many partitions
+/// there are. Nothing is dropped for this import: how much may be kept is not known.
+fn as_the_log_is(dir: &Path, config: &mut Config) -> Result<(), String> {
+    let reader = LogReader::open(dir).map_err(|error| error.to_string())?;
+    if let Err(shrinks) = Layouts::restore(&reader.meta, config.agent.partitions, &reader.heads) {
+        config.agent.partitions = shrinks.has;
+    }
+    let topics = TopicTable::restore(&reader.meta, &reader.heads);
+    let windows = topics.windows().map(|(_, name)| name);
+    let fixed = FIXED_TOPICS.into_iter().map(String::from);
+    let keep = TopicPolicy {
+        quota_bytes: 1 << 50,
+        age: None,
+        when_full: WhenFull::RejectNew,
+    };
+    let policies = fixed.chain(windows).map(|name| (name, keep));
+    config.log.space.topics = policies.collect();
+    Ok(())
 }
 
 /// Says what an agent has to say, on standard error.
