@@ -180,8 +180,8 @@ pub const IMPORT_IDLE_US: u64 = 60_000_000;
 /// never have the ordinals of an import.
 pub const IMPORT_BOOT_FIRST: u32 = 1 << 31;
 /// Longest name of a channel and of its unit, as devices and imports may have them.
-pub const CHANNEL_NAME_BYTES_MAX: usize = forebay_wire::limits::QUANTITY_BYTES_MAX;
-pub const UNIT_NAME_BYTES_MAX: usize = forebay_wire::limits::UNIT_BYTES_MAX;
+pub const CHANNEL_NAME_BYTES_MAX: usize = 64;
+pub const UNIT_NAME_BYTES_MAX: usize = 24;
 
 const _: () = assert!(CHANNEL_NAME_BYTES_MAX >= forebay_wire::limits::QUANTITY_BYTES_MAX);
 const _: () = assert!(UNIT_NAME_BYTES_MAX >= forebay_wire::limits::UNIT_BYTES_MAX);

@@ -5,14 +5,17 @@
 //! BLOCK_RECORDS_MAX, checked before memory is taken.
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
-use forebay_wire::limits::{QUANTITY_BYTES_MAX, SCALE_MAX, UNIT_BYTES_MAX};
+use forebay_wire::limits::SCALE_MAX;
 use forebay_wire::message::Quality;
 
 use super::control;
 use super::data::{DataBody, DataGap, DataMessage, DataReading, DataRecord, Figure, MessageId};
 use super::json::{PayloadError, PayloadFault, Reader, need, set};
 use super::names::{GatewayName, StreamName};
-use crate::limits::{BLOCK_RECORDS_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
+use crate::limits::{
+    BLOCK_RECORDS_MAX, CHANNEL_NAME_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX,
+    UNIT_NAME_BYTES_MAX,
+};
 use crate::record::{GAPS, GapReason, MISSING, Missing, QUALITIES, SCALED_VALUE_MAX, ValueKind};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
@@ -237,7 +240,7 @@ impl RecordParts {
                 set(reader, &mut self.count, "count", count)
             }
             "channel" => {
-                let text = reader.text(QUANTITY_BYTES_MAX)?;
+                let text = reader.text(CHANNEL_NAME_BYTES_MAX)?;
                 set(reader, &mut self.channel, "channel", text)
             }
             "time" => {
@@ -249,7 +252,7 @@ impl RecordParts {
                 set(reader, &mut self.value, "value", value)
             }
             "unit" => {
-                let text = reader.text(UNIT_BYTES_MAX)?;
+                let text = reader.text(UNIT_NAME_BYTES_MAX)?;
                 set(reader, &mut self.unit, "unit", text)
             }
             "quality" => {

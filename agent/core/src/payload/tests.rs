@@ -9,8 +9,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::limits::{
-    ACK_MARKS_MAX, BLOCK_RECORDS_MAX, CONTROL_BYTES_MAX, ENVELOPE_JSON_BYTES_MAX,
-    MESSAGE_BYTES_MAX, NAME_BYTES_MAX, RECORD_JSON_BYTES_MAX,
+    ACK_MARKS_MAX, BLOCK_RECORDS_MAX, CHANNEL_NAME_BYTES_MAX, CONTROL_BYTES_MAX,
+    ENVELOPE_JSON_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, RECORD_JSON_BYTES_MAX,
+    UNIT_NAME_BYTES_MAX,
 };
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series, ValueKind};
 use crate::log::key::TopicPartition;
@@ -221,14 +222,33 @@ fn every_quality_and_gap_reason_reads_back() {
 
 #[test]
 fn the_worst_block_fits_one_message() {
-    let worst = Series {
-        uid: DeviceUid([0xff; 8]),
-        boot: BootId(u32::MAX),
-        channel: ChannelNo(31),
-        kind: ValueKind::Scaled { scale: 9 },
-        name: "\u{1}".repeat(QUANTITY_BYTES_MAX).into(),
-        unit: "\u{1}".repeat(UNIT_BYTES_MAX).into(),
-    };
+    // What a device may say, and what an import, whose names are escaped less badly.
+    let of_device = (
+        ValueKind::Scaled { scale: 9 },
+        i64::MIN,
+        "\u{1}".repeat(QUANTITY_BYTES_MAX),
+        "\u{1}".repeat(UNIT_BYTES_MAX),
+    );
+    let of_import = (
+        ValueKind::Double,
+        (-f64::MAX).to_bits().cast_signed(),
+        "\"".repeat(CHANNEL_NAME_BYTES_MAX),
+        "\"".repeat(UNIT_NAME_BYTES_MAX),
+    );
+    for (kind, value, name, unit) in [of_device, of_import] {
+        let worst = Series {
+            uid: DeviceUid([0xff; 8]),
+            boot: BootId(u32::MAX),
+            channel: ChannelNo(31),
+            kind,
+            name: name.into(),
+            unit: unit.into(),
+        };
+        worst_fits(&worst, value);
+    }
+}
+
+fn worst_fits(worst: &Series, value: i64) {
     let record = |quality| {
         Record::Reading(ReadingRecord {
             series: 0,
@@ -236,7 +256,7 @@ fn the_worst_block_fits_one_message() {
             tick: Tick(0),
             time: EventTime(1),
             uncertainty_us: 0,
-            value: i64::MIN,
+            value,
             quality,
         })
     };
