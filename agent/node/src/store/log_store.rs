@@ -90,10 +90,7 @@ impl LogStore {
         if free_bytes(data_dir).is_some_and(|free| free < settings.ballast_bytes) {
             ballast.release();
         }
-        let log_dir = data_dir.join("log");
-        std::fs::create_dir_all(&log_dir)
-            .and_then(|()| sync_dir(data_dir))
-            .map_err(|e| OpenError::system(&log_dir, "create the directory", &e))?;
+        let log_dir = create_log_dir(data_dir)?;
         let known = Identity::read(&log_dir)?;
         let mut notes = Vec::new();
         let (mut meta, meta_lost) = MetaDb::open(data_dir, &mut notes)?;
@@ -116,17 +113,8 @@ impl LogStore {
             heads: found.heads.clone(),
         }
         .write(&log_dir)?;
-        let unwritten = |error: StoreError| OpenError::System {
-            path: data_dir.to_owned(),
-            doing: error.doing,
-            said: error.said,
-            no_space: error.no_space,
-        };
-        if meta_lost {
-            // Before the identity: without that, the next opening comes here again.
-            meta.write_kept(&found.starts()).map_err(&unwritten)?;
-        }
-        meta.write_identity(info, &losses).map_err(unwritten)?;
+        note_opening(&mut meta, meta_lost.then_some(&found), info, &losses)
+            .map_err(|error| OpenError::unwritten(data_dir, error))?;
         fault::point("open.epoch");
         let opened = StoreOpened {
             info,
@@ -381,6 +369,29 @@ impl Store for LogStore {
         out.extend(waiting.map(|(key, value)| (key.clone(), value.clone())));
         Ok(out.into_iter().collect())
     }
+}
+
+fn create_log_dir(data_dir: &Path) -> Result<PathBuf, OpenError> {
+    let log_dir = data_dir.join("log");
+    std::fs::create_dir_all(&log_dir)
+        .and_then(|()| sync_dir(data_dir))
+        .map_err(|e| OpenError::system(&log_dir, "create the directory", &e))?;
+    Ok(log_dir)
+}
+
+/// Writes what identifies this opening; with what was found when meta has lost where
+/// partitions begin.
+fn note_opening(
+    meta: &mut MetaDb,
+    found: Option<&Found>,
+    info: StoreInfo,
+    losses: &[Loss],
+) -> Result<(), StoreError> {
+    if let Some(found) = found {
+        // Before the identity: without that, the next opening comes here again.
+        meta.write_kept(&found.starts())?;
+    }
+    meta.write_identity(info, losses)
 }
 
 /// The log id that is known or a new one, and an epoch above all that are known.

@@ -67,6 +67,16 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// The store in `path` did not take what an opening writes.
+    fn unwritten(path: &Path, error: forebay_core::store::StoreError) -> Self {
+        Self::System {
+            path: path.to_owned(),
+            doing: error.doing,
+            said: error.said,
+            no_space: error.no_space,
+        }
+    }
+
     fn system(path: &Path, doing: &'static str, error: &std::io::Error) -> Self {
         Self::System {
             path: path.to_owned(),
