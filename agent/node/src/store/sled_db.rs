@@ -27,6 +27,10 @@ pub const VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
 const _: () = assert!(17 * (VALUE_BYTES_MAX + STORE_KEY_BYTES_MAX) < 128 * 1024);
 
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
+/// sled parts its cache in 256, and a page of blocks that has no room in its part goes
+/// out at once: the next write to it then waits for a flush to read it back. What a
+/// generation holds bounds the memory, not this.
+const CACHE_ONCE_BYTES: u64 = 128 * 1024 * 1024;
 /// sled collects garbage only in its flusher thread, so that one stays on.
 const FLUSHER_EVERY_MS: u64 = 500;
 /// A database just closed may hold its file lock until its last write task ended.
@@ -80,7 +84,7 @@ impl SledDb {
             create(dir)?;
         }
         remove_leftovers(dir)?;
-        let opened = open_guarded(dir, trees, Some(FLUSHER_EVERY_MS))?;
+        let opened = open_guarded(dir, trees, LASTING)?;
         // The open wrote a new snapshot and removed the one before, and sled syncs no
         // names: after a power cut the old one would describe a `db` that has moved on,
         // and the next open would fail or take all for gone.
@@ -97,7 +101,7 @@ impl SledDb {
         let parent = dir.parent().unwrap_or(Path::new("."));
         let refused = |error| OpenError::system(dir, "create", &error);
         remove_all(dir).map_err(refused)?;
-        let opened = open_guarded(dir, trees, None)?;
+        let opened = open_guarded(dir, trees, ONCE)?;
         sync_files(dir)
             .and_then(|()| sync_dir(parent))
             .map_err(refused)?;
@@ -317,7 +321,7 @@ fn create(dir: &Path) -> Result<(), OpenError> {
         std::fs::remove_dir_all(&creating)
             .map_err(|e| system(&creating, "remove a creation that was cut short", e))?;
     }
-    drop(open_guarded(&creating, &[], Some(FLUSHER_EVERY_MS))?);
+    drop(open_guarded(&creating, &[], LASTING)?);
     sync_files(&creating).map_err(|e| system(&creating, "sync", e))?;
     std::fs::rename(&creating, dir).map_err(|e| system(&creating, "rename", e))?;
     sync_dir(parent).map_err(|e| system(parent, "sync", e))
@@ -353,15 +357,32 @@ fn remove_leftovers(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// What sled is told about a database.
+#[derive(Debug, Clone, Copy)]
+struct How {
+    cache_bytes: u64,
+    flusher_every_ms: Option<u64>,
+}
+
+const LASTING: How = How {
+    cache_bytes: CACHE_BYTES,
+    flusher_every_ms: Some(FLUSHER_EVERY_MS),
+};
+/// Written once: without garbage to collect.
+const ONCE: How = How {
+    cache_bytes: CACHE_ONCE_BYTES,
+    flusher_every_ms: None,
+};
+
 fn open_guarded(
     dir: &Path,
     trees: &[&str],
-    flusher_every_ms: Option<u64>,
+    how: How,
 ) -> Result<(sled::Db, Vec<sled::Tree>), OpenError> {
     let config = sled::Config::new()
         .path(dir)
-        .cache_capacity(CACHE_BYTES)
-        .flush_every_ms(flusher_every_ms);
+        .cache_capacity(how.cache_bytes)
+        .flush_every_ms(how.flusher_every_ms);
     let open = || -> Result<_, sled::Error> {
         let mut tries = 0;
         let db = loop {
