@@ -30,6 +30,8 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     topics: BTreeMap<TopicId, Pending>,
+    disk: Option<String>,
+    said_disk: Option<Mono>,
 }
 
 fn is_due(said: Option<Mono>, now: Mono) -> bool {
@@ -41,6 +43,14 @@ impl Notices {
         let pending = self.topics.entry(topic).or_default();
         pending.dropped += records;
         pending.unsent += unsent;
+    }
+
+    /// What is wrong with the disk now, if anything.
+    pub(super) fn disk(&mut self, sentence: Option<String>, now: Mono) {
+        let due = sentence.is_some() && is_due(self.said_disk, now);
+        if due {
+            (self.disk, self.said_disk) = (sentence, Some(now));
+        }
     }
 
     pub(super) fn changed(&mut self, id: TopicId, topic: &Topic, now: Mono) {
@@ -56,6 +66,9 @@ impl Notices {
         topic_of: impl Fn(TopicId) -> Option<(String, TopicPolicy)>,
         now: Mono,
     ) -> Option<String> {
+        if let Some(sentence) = self.disk.take() {
+            return Some(sentence);
+        }
         for (id, pending) in &mut self.topics {
             let Some((name, policy)) = topic_of(*id) else {
                 continue;

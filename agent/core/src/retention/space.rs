@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::dropped::{DropCounts, Dropped};
-use super::notices::Notices;
+use super::notices::{Notices, size};
 use super::policy::{SpaceConfig, TopicPolicy, WhenFull};
 use super::topic::Topic;
 use crate::limits::RESERVE_PART;
@@ -259,6 +259,8 @@ impl Retention {
         let short = self.short_bytes();
         let free = self.disk.free_bytes.unwrap_or(u64::MAX);
         let reserve = self.reserve_bytes();
+        let sentence = self.short_sentence();
+        self.notices.disk(sentence, now);
         // A little more than the reserve, so that it does not go to and fro.
         let disk_free = short == 0 && free >= reserve.saturating_add(reserve / 16);
         for (id, topic) in &mut self.topics {
@@ -327,7 +329,9 @@ impl Retention {
                 "{error}; {help}nothing new is acked until a write works again"
             ));
         }
-        let full = self.topics.values().find(|topic| topic.full)?;
+        let Some(full) = self.topics.values().find(|topic| topic.full) else {
+            return self.short_sentence();
+        };
         let what = match full.policy.when_full {
             WhenFull::RejectNew => "new records are rejected and counted",
             WhenFull::Block | WhenFull::DropOldest => "devices wait with new readings",
@@ -335,6 +339,17 @@ impl Retention {
         Some(format!(
             "topic {} is full: {what} until what it holds was forwarded",
             full.name
+        ))
+    }
+
+    /// That the disk is at its reserve, when it is.
+    fn short_sentence(&self) -> Option<String> {
+        let free = self.disk.free_bytes.filter(|_| self.short_bytes() > 0)?;
+        Some(format!(
+            "the disk has {} free, less than its reserve of {}: the oldest records are dropped \
+             for it",
+            size(free),
+            size(self.reserve_bytes()),
         ))
     }
 

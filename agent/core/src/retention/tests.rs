@@ -318,6 +318,25 @@ fn gaps_too_wait_when_the_disk_has_no_room_for_them() {
 }
 
 #[test]
+fn a_disk_at_its_reserve_is_told_once_in_a_while() {
+    let mut retention = start(config(policy(1 << 40, WhenFull::DropOldest)), 0, 0);
+    retention.on_written(AT, Offset(10), 1 << 20);
+    for (at, free, said) in [
+        (0, RESERVE, 0),
+        (1, RESERVE - 1, 1),
+        (2, RESERVE, 0),
+        (3, 10, 0),
+        (600_000_001, 10, 1),
+    ] {
+        retention.on_event(&disk(free), |_| None, Mono(at));
+        retention.poll(progress(0, 0), Mono(at));
+        let notes: Vec<_> = std::iter::from_fn(|| retention.poll_note(Mono(at))).collect();
+        assert_eq!(notes.len(), said, "{at}: {notes:?}");
+        assert_eq!(retention.health().is_some(), free < RESERVE, "{at}");
+    }
+}
+
+#[test]
 fn a_full_disk_makes_room_once_however_often_it_is_told() {
     let mut retention = start(config(policy(1 << 40, WhenFull::DropOldest)), 30, 100);
     let trouble = StoreEvent::Trouble(StoreError {
