@@ -35,10 +35,12 @@ use crate::store::{LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy
 const EVENTS_MAX: usize = 256;
 /// Pause between tries to open a log on a full disk.
 const FULL_DISK_WAIT: Duration = Duration::from_secs(1);
-/// How long a stopping agent waits for its disk.
-const SETTLE_MAX: Duration = Duration::from_secs(10);
-/// How long a stopping agent waits for answers of its broker.
-const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// How long a stopping agent waits for its disk, or for windows that are still being
+/// computed. What is not durable then was not acked and comes again; an agent that is
+/// told to end ends within five seconds.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
+/// How long it waits for answers of its broker.
+const ANSWER_MAX: Duration = Duration::from_millis(1500);
 
 /// An agent in this process.
 #[derive(Debug)]
