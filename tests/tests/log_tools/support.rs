@@ -97,16 +97,17 @@ impl Site {
         self.run(&[&args, more].concat(), "")
     }
 
-    /// Starts the agent and waits until it answers.
+    /// Starts the agent and waits until it has read its log.
     pub(crate) fn agent(&self) -> Running {
         let mut command = Command::new(forebay_bin());
         command
             .args(["run", "--config", "gw.toml"])
             .current_dir(self.dir.path());
         let mut agent = Running::start("agent", command, self.dir.path());
-        wait::until("the agent answers", ANSWER_LIMIT, || {
+        wait::until("the agent has read its log", ANSWER_LIMIT, || {
             agent.must_run();
-            self.status()
+            let drained = self.status()?["drained"].clone();
+            (drained == true).then_some(()).ok_or(drained.to_string())
         });
         agent
     }
