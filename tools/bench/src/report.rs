@@ -221,7 +221,15 @@ fn of_ack(said: &Said) -> Vec<Row> {
         )
     };
     let must = format!("<= {limit:.1} ms: 50 + 2 fdatasync");
-    vec![limited(measured, p99, limit, false, must)]
+    let slow = get(said, "slow_written_factor");
+    vec![
+        limited(measured, p99, limit, false, must),
+        row(
+            "device writes per byte of small blocks, 20,000 readings/s",
+            GROUP_50,
+            format!("{slow:.2}, before sealing"),
+        ),
+    ]
 }
 
 fn of_ring(said: &Said) -> Vec<Row> {

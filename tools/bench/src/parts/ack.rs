@@ -13,6 +13,7 @@ use crate::data::Board;
 use crate::limits::GROUP;
 use crate::raw;
 use crate::store::{AT, Log};
+use crate::sys::device_bytes_written;
 
 /// A thousand channels at 20 Hz.
 const READINGS_PER_MS: u64 = 20;
@@ -24,6 +25,7 @@ pub(super) fn run(told: &Told) -> Result<Figures, String> {
     let dir = told.sub("ack");
     remove(&dir)?;
     let mut log = Log::open(&dir, StoreSettings::default())?;
+    let (written_before, mut bytes) = (device_bytes_written()?, 0);
     let linger = Span(GROUP.as_micros() as i64);
     let mut commit = GroupCommit::new(log.info.epoch, linger, log.heads.clone());
     let mut board = Board::new(1, 7, 60);
@@ -43,6 +45,7 @@ pub(super) fn run(told: &Told) -> Result<Figures, String> {
             given += 1;
         }
         if let Some((token, batch)) = commit.poll(Mono(us())) {
+            bytes += batch.blocks.iter().map(|b| b.bytes.len()).sum::<usize>();
             log.ask(Request::Commit {
                 token: token.0,
                 batch,
@@ -57,6 +60,7 @@ pub(super) fn run(told: &Told) -> Result<Figures, String> {
             }
         }
     }
+    let written = device_bytes_written()? - written_before;
     log.stop();
     remove(&dir)?;
     syncs.extend(raw::syncs(&told.sub("raw"), SYNC_BYTES, told.sizes.syncs)?);
@@ -68,6 +72,7 @@ pub(super) fn run(told: &Told) -> Result<Figures, String> {
         ("ack_p50_ms", ms(at(&took, 0.5))),
         ("ack_p99_ms", ms(at(&took, 0.99))),
         ("ack_max_ms", ms(at(&took, 1.0))),
+        ("slow_written_factor", written as f64 / bytes as f64),
         ("sync_p50_ms", sync_ms(0.5)),
         ("sync_p99_ms", sync_ms(0.99)),
     ])
