@@ -141,6 +141,23 @@ fn devices_wait_for_a_log_that_blocks_and_go_on() {
 }
 
 #[test]
+fn partitions_grow_under_load_and_nothing_is_lost_or_out_of_order() {
+    let seen = run_all("growing", SPACE_SEEDS, Scenario::growing);
+    expect(
+        &seen,
+        &["partitions grew", "gateway killed", "device gaps"],
+        &["dropped", "rejected", "never arrived", "rows dropped"],
+    );
+    let small = || Scenario::growing_small(WhenFull::DropOldest);
+    let seen = run_all("growing, drop_oldest", SPACE_SEEDS, small);
+    expect(
+        &seen,
+        &["partitions grew", "dropped", "never arrived"],
+        &["rejected", "rows refused"],
+    );
+}
+
+#[test]
 fn a_disk_that_others_fill_and_empty_again_costs_nothing_that_was_acked() {
     for policy in [WhenFull::DropOldest, WhenFull::RejectNew, WhenFull::Block] {
         let name = format!("filling, {}", policy.name());

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
+use forebay_core::ingest::Router;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
 use forebay_core::pipeline::Gateway;
@@ -136,6 +137,12 @@ impl WorldGateway {
         }
         let answer = self.answer.take().expect("status is answered at once");
         answer.expect("it is no error")
+    }
+
+    /// The next start has `more` partitions, as far as a log takes them.
+    pub fn grow(&mut self, more: u16) {
+        let count = (self.config.router.count() + more).min(16);
+        self.config.router = Router::new(count);
     }
 
     /// Others take nearly all of the disk.

@@ -272,8 +272,17 @@ impl World {
 
     fn fault(&mut self) {
         let now = self.now;
-        let kinds = 8 + u64::from(self.scenario.outages) + u64::from(self.scenario.fills);
-        let name = match self.dice.below(kinds) {
+        let Scenario {
+            outages,
+            fills,
+            grows,
+            ..
+        } = self.scenario;
+        let more = [(outages, 8), (fills, 9), (grows, 10)];
+        let more: Vec<u64> = more.iter().filter(|(on, _)| *on).map(|(_, n)| *n).collect();
+        let kind = self.dice.below(8 + more.len() as u64);
+        let chosen = kind.checked_sub(8).and_then(|n| more.get(n as usize));
+        let name = match chosen.copied().unwrap_or(kind) {
             0 => {
                 self.gateway.crash(now, &mut self.broker, &mut self.dice);
                 self.gateway.open_ports(now, self.devices.len());
@@ -309,6 +318,12 @@ impl World {
                 self.gateway.fill_disk(&mut self.dice);
                 self.empties_at = Some(now + SECOND / 2 + self.dice.below(2 * SECOND));
                 "disk filled"
+            }
+            10 => {
+                self.gateway.grow(1 + self.dice.below(3) as u16);
+                self.gateway.crash(now, &mut self.broker, &mut self.dice);
+                self.gateway.open_ports(now, self.devices.len());
+                "partitions grew"
             }
             _ => {
                 let device = self.dice.below(self.devices.len() as u64) as usize;

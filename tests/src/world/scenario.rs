@@ -14,6 +14,8 @@ pub struct Scenario {
     pub fills: bool,
     /// The broker is out of reach for seconds, now and then.
     pub outages: bool,
+    /// The gateway is killed and started with more partitions, now and then.
+    pub grows: bool,
 }
 
 impl Scenario {
@@ -29,6 +31,25 @@ impl Scenario {
             },
             fills: false,
             outages: false,
+            grows: false,
+        }
+    }
+
+    /// Room for everything, and ever more partitions.
+    #[must_use]
+    pub fn growing() -> Self {
+        Self {
+            grows: true,
+            ..Self::roomy()
+        }
+    }
+
+    /// Little room, and ever more partitions.
+    #[must_use]
+    pub fn growing_small(when_full: WhenFull) -> Self {
+        Self {
+            grows: true,
+            ..Self::small(when_full)
         }
     }
 
@@ -56,6 +77,7 @@ impl Scenario {
             },
             fills: false,
             outages: true,
+            grows: false,
         }
     }
 

@@ -122,7 +122,9 @@ impl Retention {
         let ranges = of_topic.flat_map(|segment| &segment.ranges);
         let ends = ranges.filter(|range| range.partition == at.partition);
         let sealed = ends.map(|range| range.end).max().unwrap_or(Offset(0));
-        let records = head.0.saturating_sub(sealed.0);
+        // A partition of which nothing is kept any more has no segment.
+        let gone = self.dropped.of(at).counted_to.max(sealed.0);
+        let records = head.0.saturating_sub(gone);
         if records > 0 {
             let bytes = records.saturating_mul(RECORD_BYTES_GUESS);
             self.topic(at.topic).live.add(at.partition, head, bytes);
