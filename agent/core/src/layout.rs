@@ -163,6 +163,13 @@ impl Layouts {
         Some(next.fence(partition))
     }
 
+    /// Where each layout but the first begins, for the partitions that had readings.
+    #[must_use]
+    pub fn barriers(&self) -> Vec<BTreeMap<PartitionId, Offset>> {
+        let later = self.list.iter().skip(1);
+        later.map(|layout| layout.fence.clone()).collect()
+    }
+
     /// All that was written before layout `number`, in the order in which it is to be
     /// read.
     #[must_use]

@@ -9,7 +9,7 @@
 //! to what the receiver confirmed. Bound: [`FORWARD_BYTES_MAX`] on the way, reads
 //! of FORWARD_LOADED_MAX partitions. Knows no broker, no clock and no disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::connection::{Answer, Connection, InFlight};
 use super::counters::Counters;
@@ -20,6 +20,7 @@ use super::place::Place;
 use super::receiver::{Receiver, SESSION_META_KEY};
 use crate::limits::{FORWARD_BYTES_MAX, FORWARD_LOADED_MAX};
 use crate::log::key::{StoredBlock, TopicPartition};
+use crate::log::topic::READINGS;
 use crate::payload::{GatewayName, StreamName};
 use crate::store::StoreInfo;
 use crate::topics::TopicTable;
@@ -75,6 +76,8 @@ pub struct Forward {
     pub(super) gateway: GatewayName,
     pub(super) info: StoreInfo,
     pub(super) places: Vec<Place>,
+    /// Ends of older layouts that were not all acked yet, the oldest first.
+    barriers: VecDeque<BTreeMap<PartitionId, Offset>>,
     /// Place whose turn it is.
     turn: usize,
     pub(super) connection: Option<Connection>,
@@ -135,6 +138,7 @@ impl Forward {
             gateway: gateway.clone(),
             info: *info,
             places,
+            barriers: VecDeque::new(),
             turn: 0,
             connection: None,
             reset: None,
@@ -166,6 +170,33 @@ impl Forward {
             sent
         };
         Some((sent, arrived))
+    }
+
+    /// Readings from each of these on go out only when all before it, in all
+    /// partitions, is acked by the broker: a device may have changed its partition.
+    pub fn set_barriers(&mut self, barriers: &[BTreeMap<PartitionId, Offset>]) {
+        self.barriers = barriers.iter().cloned().collect();
+        self.pass_barriers();
+    }
+
+    fn pass_barriers(&mut self) {
+        let of = |barrier: &BTreeMap<PartitionId, Offset>, place: &Place| {
+            let offset = barrier.get(&place.at.partition).copied();
+            offset.unwrap_or(Offset(0))
+        };
+        let readings = |place: &&Place| place.at.topic == READINGS;
+        while let Some(barrier) = self.barriers.front() {
+            let mut places = self.places.iter().filter(readings);
+            if places.any(|place| place.is_before(of(barrier, place))) {
+                break;
+            }
+            self.barriers.pop_front();
+        }
+        let front = self.barriers.front();
+        for place in self.places.iter_mut().filter(|p| p.at.topic == READINGS) {
+            let barrier = front.map(|barrier| of(barrier, place));
+            place.set_barrier(barrier);
+        }
     }
 
     /// Told of each partition that is forwarded: below which offset its log was trimmed.
@@ -320,6 +351,9 @@ impl Forward {
         }
         if self.paused_until.is_some() || self.held {
             return None;
+        }
+        if !self.barriers.is_empty() {
+            self.pass_barriers();
         }
         self.publish(now).or_else(|| self.fetch())
     }

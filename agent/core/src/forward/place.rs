@@ -92,6 +92,9 @@ pub(super) struct Place {
     /// Records that the log could not give: trimmed before they were sent, and damaged.
     pub trimmed: u64,
     pub unreadable: u64,
+    /// Nothing from here on goes out yet: other partitions have older readings of the
+    /// same devices.
+    barrier: Option<Offset>,
     /// What is missing below was trimmed.
     trimmed_below: Offset,
     pub patience: Patience,
@@ -119,6 +122,7 @@ impl Place {
             dirty: false,
             trimmed: 0,
             unreadable: 0,
+            barrier: None,
             trimmed_below: Offset(0),
             patience: Patience::default(),
         }
@@ -142,6 +146,24 @@ impl Place {
     /// More is durable.
     pub(super) fn on_durable(&mut self, head: Offset) {
         self.head = self.head.max(head);
+    }
+
+    /// Nothing from `barrier` on goes out for now.
+    pub(super) fn set_barrier(&mut self, barrier: Option<Offset>) {
+        self.barrier = barrier;
+    }
+
+    /// Whether something below `barrier` is still to be acked by the broker. One that
+    /// it refuses again and again holds nobody up.
+    pub(super) fn is_before(&self, barrier: Offset) -> bool {
+        let stuck = |trouble: Trouble| trouble.tries > FORWARD_REFUSALS_MAX;
+        self.marks.sent < barrier && !self.trouble.is_some_and(stuck)
+    }
+
+    /// Up to where the log is read for now.
+    fn limit(&self) -> Offset {
+        self.barrier
+            .map_or(self.head, |barrier| barrier.min(self.head))
     }
 
     /// All below `below` was removed to make room.
@@ -235,7 +257,7 @@ impl Place {
         let from = self.blocks.back().map_or(self.cursor, |block| block.end);
         let wanted = self.fetch.is_none()
             && self.blocks.len() <= READ_AHEAD_BLOCKS
-            && from < self.head
+            && from < self.limit()
             && self.starved_at != Some(self.head)
             && self.waits_until().is_none();
         wanted.then_some(from)
@@ -261,10 +283,11 @@ impl Place {
         let Some(fetch) = self.fetch.take().filter(|fetch| !fetch.stale) else {
             return;
         };
+        let limit = self.limit();
         let mut next = fetch.from;
         let last = blocks.last().map_or(Offset(0), |stored| stored.key.base);
         for stored in blocks {
-            if stored.key.base >= self.head {
+            if stored.key.base >= limit {
                 break;
             }
             match decode_head(stored.key, &stored.bytes) {
@@ -289,8 +312,8 @@ impl Place {
         }
         if next == fetch.from {
             // Nothing of it reads; past it the log is asked again, at its end it is not.
-            let behind = Offset(last.0.saturating_add(1)).min(self.head);
-            let end = if behind > next { behind } else { self.head };
+            let behind = Offset(last.0.saturating_add(1)).min(limit);
+            let end = if behind > next { behind } else { limit };
             self.push_hole(next, end);
         }
     }

@@ -16,7 +16,7 @@ use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
 use crate::topics::{TOPIC_META_PREFIX, TopicTable};
-use crate::units::{Now, TopicId};
+use crate::units::{Now, Offset, PartitionId, TopicId};
 
 impl Gateway {
     /// A gateway on a log that was just opened.
@@ -35,6 +35,7 @@ impl Gateway {
             note,
         } = restored;
         config.router = layouts.current().router.clone();
+        let barriers = layouts.barriers();
         let (accounts, ledger, accounts_note) = Accounts::load(meta, heads, now.mono);
         let mut start = Start {
             commit: GroupCommit::new(store.info.epoch, config.linger, heads.clone()),
@@ -54,11 +55,7 @@ impl Gateway {
             (&start.commit, now.mono),
         );
         start.keep(readers.take_filled());
-        let partitions: Vec<_> = config.router.partitions().collect();
-        let forward = config.forward.map(|settings| {
-            let streams = (&topics, &partitions[..]);
-            Forward::new(settings, &config.gateway, &store.info, meta, streams, heads)
-        });
+        let forward = open_forward(&config, opened, &topics, &barriers);
         let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
         let Start { commit, notes, .. } = start;
         let founding = if commit.is_idle() {
@@ -98,6 +95,24 @@ impl Gateway {
         gateway.advance(now);
         Ok(gateway)
     }
+}
+
+/// The forwarder, when one is configured; what was written under one layout goes out
+/// before what was written under the next.
+fn open_forward(
+    config: &GatewayConfig,
+    opened: &Opened,
+    topics: &TopicTable,
+    barriers: &[BTreeMap<PartitionId, Offset>],
+) -> Option<Forward> {
+    let settings = config.forward?;
+    let partitions: Vec<_> = config.router.partitions().collect();
+    let streams = (topics, &partitions[..]);
+    let (store, name) = (&opened.store, &config.gateway);
+    let (info, heads) = (&store.info, &store.heads);
+    let mut forward = Forward::new(settings, name, info, &opened.meta, streams, heads);
+    forward.set_barriers(barriers);
+    Some(forward)
 }
 
 /// What a start has to write and to say.

@@ -1,12 +1,14 @@
 //! One rule each.
 
+use std::collections::BTreeMap;
+
 use super::super::machine::Forward;
 use super::super::{ConnNo, Refusal, SendNo};
 use super::world::{ACK_TIMEOUT_US, WINDOW, World, at};
 use crate::limits::{FORWARD_REFUSALS_MAX, FORWARD_RETRY_MIN_US, FORWARD_STALL_MIN_US};
 use crate::payload::{Command, UPSTREAM_TOPIC};
 use crate::record::Missing;
-use crate::units::Offset;
+use crate::units::{Offset, PartitionId};
 
 /// A connected world with `blocks` blocks of two records in one partition.
 fn with_backlog(blocks: usize) -> World {
@@ -471,6 +473,55 @@ fn a_receiver_that_asks_for_what_was_trimmed_hears_that_it_is_gone() {
     world.settle();
     let declared = (2..6).map(|offset| (offset, Missing::Trimmed)).collect();
     assert_eq!(world.truth[&at(0)].declared, declared);
+}
+
+#[test]
+fn what_was_written_under_one_layout_goes_out_before_the_next() {
+    for refused in [0, FORWARD_REFUSALS_MAX + 1] {
+        let mut world = World::new();
+        for _ in 0..2 {
+            world.append(at(0), 2);
+        }
+        // A device of partition 0 goes on in partition 1.
+        world
+            .forward
+            .set_barriers(&[BTreeMap::from([(PartitionId(0), Offset(4))])]);
+        world.append(at(0), 2);
+        world.append(at(1), 2);
+        world.commit();
+        world.connect();
+        for _ in 0..refused {
+            // Partition 0 is in trouble, and holds nobody up for ever.
+            assert_eq!(world.truth[&at(1)].sends.len(), 0);
+            for _ in 0..3 {
+                world.pump();
+            }
+            while !world.broker.inbound.is_empty() {
+                world.broker_refuses(Refusal::NotAuthorized);
+                world.deliver_answer();
+            }
+            let waits = world.forward.next_deadline().expect("it is tried again");
+            world.now = waits.max(world.now);
+            world.deadline();
+        }
+        if refused == 0 {
+            for _ in 0..3 {
+                world.pump();
+            }
+            assert_eq!(world.truth[&at(0)].sends.len(), 4, "up to the barrier");
+            assert_eq!(world.truth[&at(1)].sends.len(), 0);
+            world.broker_takes();
+            world.deliver_answer();
+            assert_eq!(
+                world.truth[&at(1)].sends.len(),
+                0,
+                "the last one is not acked"
+            );
+        }
+        world.settle();
+        assert_eq!(world.truth[&at(1)].applied.len(), 2, "{refused}");
+        assert_eq!(world.truth[&at(0)].applied.len(), 6, "{refused}");
+    }
 }
 
 #[test]
