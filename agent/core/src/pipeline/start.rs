@@ -27,13 +27,12 @@ impl Gateway {
         let (store, meta) = (&opened.store, &opened.meta);
         restore_names(meta, &mut config.names);
         let heads = &store.heads;
-        let restored = Layouts::restore(meta, config.router.count(), heads)?;
         let Restored {
             layouts,
             anew,
             entries,
             note,
-        } = restored;
+        } = Layouts::restore(meta, config.router.count(), heads)?;
         config.router = layouts.current().router.clone();
         let barriers = layouts.barriers();
         let (accounts, ledger, accounts_note) = Accounts::load(meta, heads, now.mono);
@@ -58,6 +57,7 @@ impl Gateway {
         let forward = open_forward(&config, opened, &topics, &barriers);
         let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
         let Start { commit, notes, .. } = start;
+        let effects: VecDeque<_> = notes.into_iter().map(Note).map(Effect::Note).collect();
         let founding = if commit.is_idle() {
             Founding::Durable
         } else {
@@ -82,11 +82,7 @@ impl Gateway {
             last_fetch: 0,
             draining: false,
             stopped: false,
-            effects: notes
-                .into_iter()
-                .map(Note)
-                .map(Effect::Note)
-                .collect::<VecDeque<_>>(),
+            effects,
             config,
         };
         // In the first batch of this run: durable before anything is acked.
