@@ -315,3 +315,6 @@ fn segment_for(reader: &LogReader, block: &RawBlock) -> SegmentId {
         topic,
     })
 }
+
+#[cfg(test)]
+mod tests;
