@@ -19,7 +19,7 @@ use forebay_core::units::{GenerationNo, Offset};
 use super::identity::Identity;
 use super::live::Live;
 use super::names::generation_name;
-use super::sealer::{Done, SealInfo, Sealer};
+use super::sealer::{Created, Done, SealInfo, Sealer};
 use super::sled_db::io_error;
 use super::unsealed::{RawSource, Source, Unsealed};
 use super::{OpenError, fault, raw};
@@ -30,6 +30,8 @@ const UNSEALED_MAX: usize = 4;
 const UNSEALED_MERGED_MAX: usize = 2;
 /// Blocks that come faster are copied: merging takes about three times as long.
 const MERGED_BYTES_PER_S_MAX: f64 = 8.0 * 1024.0 * 1024.0;
+/// A database for the next one is made once this part of a generation is written.
+const SPARE_SHARE: u64 = 8;
 /// What is less than this part of a generation is carried over at a start.
 const CARRIED_SHARE: u64 = 4;
 /// When to try again what could not be sealed.
@@ -255,8 +257,9 @@ impl Generations {
 
     /// Makes the next generation the one that takes the writes.
     fn begin(&mut self) -> Result<(), StoreError> {
-        while matches!(self.spare, Spare::Asked) {
-            self.wait_for_sealer()?;
+        if matches!(self.spare, Spare::Asked) {
+            let created = self.sealer.wait_created().ok_or_else(thread_ended)?;
+            self.on_created(created)?;
         }
         let mut live = match std::mem::replace(&mut self.spare, Spare::None) {
             Spare::Ready(live) => *live,
@@ -283,9 +286,9 @@ impl Generations {
 
     /// Has the database of the next generation made before it is needed.
     fn prepare_spare(&mut self) {
-        let half = self.settings.generation_bytes / 2;
-        let half_full = self.live.as_ref().is_some_and(|live| live.bytes > half);
-        if half_full && matches!(self.spare, Spare::None) {
+        let some = self.settings.generation_bytes / SPARE_SHARE;
+        let filling = self.live.as_ref().is_some_and(|live| live.bytes > some);
+        if filling && matches!(self.spare, Spare::None) {
             let generation = self.next_generation();
             self.sealer
                 .create(generation, self.settings.generation_bytes);
@@ -317,19 +320,23 @@ impl Generations {
         if self.seal_again.is_some_and(|at| at <= Instant::now()) {
             self.seal_next();
         }
+        while let Some(created) = self.sealer.poll_created() {
+            self.on_created(created)?;
+        }
         while let Some(done) = self.sealer.poll() {
             self.on_done(done)?;
         }
         Ok(())
     }
 
+    fn on_created(&mut self, created: Created) -> Result<(), StoreError> {
+        self.spare = Spare::None;
+        self.spare = Spare::Ready(created.map_err(|error| not_created(&error))?);
+        Ok(())
+    }
+
     fn wait_for_sealer(&mut self) -> Result<(), StoreError> {
-        let ended = || StoreError {
-            doing: "seal",
-            said: "the sealing thread has ended".to_owned(),
-            no_space: false,
-        };
-        let done = self.sealer.wait().ok_or_else(ended)?;
+        let done = self.sealer.wait().ok_or_else(thread_ended)?;
         self.on_done(done)
     }
 
@@ -344,10 +351,6 @@ impl Generations {
                         return Err(error);
                     }
                 }
-            }
-            Done::Created(created) => {
-                self.spare = Spare::None;
-                self.spare = Spare::Ready(created.map_err(|error| not_created(&error))?);
             }
             Done::Quarantined(place) => self.news.push_back(News::Quarantined(place)),
         }
@@ -465,6 +468,14 @@ fn db_bytes(dir: &Path, else_bytes: u64) -> u64 {
 fn filled_slowly(live: &Live) -> bool {
     let bytes_per_s = live.bytes as f64 / live.since.elapsed().as_secs_f64();
     bytes_per_s < MERGED_BYTES_PER_S_MAX
+}
+
+fn thread_ended() -> StoreError {
+    StoreError {
+        doing: "seal",
+        said: "a thread of the store has ended".to_owned(),
+        no_space: false,
+    }
 }
 
 fn not_writable() -> StoreError {

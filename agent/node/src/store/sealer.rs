@@ -1,8 +1,8 @@
-//! The thread that makes segments of generations, and databases for new ones, while
-//! the storage thread goes on. Jobs are done in order; it decides nothing.
+//! The threads that make segments of generations, and databases for new ones, while
+//! the storage thread goes on. Each does its jobs in order; they decide nothing.
 //!
 //! Holds always: a generation is removed only when all its segments are synced
-//! under their names. Bound: one generation at a time.
+//! under their names. Bound: one generation at a time each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,36 +24,39 @@ use super::sled_db::io_error;
 use super::unsealed::Unsealed;
 use super::{OpenError, fault, sync_dir};
 
-/// What the thread is asked.
+/// What the sealing thread is asked.
 #[derive(Debug)]
 enum Job {
     /// Rewrite a generation as segments.
     Seal { unsealed: Unsealed, merge: bool },
     /// Remove a sealed generation, or move it to quarantine; the last use of it.
     Clear(Unsealed),
-    /// Create the database of a generation.
-    Create(GenerationNo, u64),
     /// Say beside the data how far it reaches.
     WriteIdentity(Identity),
 }
 
-/// What the thread has done.
+/// What the sealing thread has done.
 #[derive(Debug)]
 pub(super) enum Done {
     Sealed(GenerationNo, Result<Vec<SegmentInfo>, StoreError>),
     /// A damaged generation stands there now.
     Quarantined(PathBuf),
-    Created(Result<Box<Live>, OpenError>),
 }
 
-/// Handle of the thread. Dropping it ends the thread soon: what it leaves undone is
-/// done at the next start.
+/// A database for a generation.
+pub(super) type Created = Result<Box<Live>, OpenError>;
+
+/// Handle of the threads. Dropping it ends them soon: what they leave undone is done
+/// at the next start.
 #[derive(Debug)]
 pub(super) struct Sealer {
     stopping: Arc<AtomicBool>,
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
-    thread: Option<JoinHandle<()>>,
+    /// Generations to create, and about how many bytes each will take.
+    wanted: Option<Sender<(GenerationNo, u64)>>,
+    created: Receiver<Created>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// What segments say of the log that they belong to.
@@ -67,13 +70,28 @@ pub(super) struct SealInfo {
 
 impl Sealer {
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system has no threads to give.
     pub(super) fn spawn(info: SealInfo) -> std::io::Result<Self> {
         let stopping = Arc::new(AtomicBool::new(false));
+        let (wanted, to_create) = channel();
+        let (answer, created) = channel();
+        let log_dir = info.log_dir.clone();
+        // Beside the other: making one takes some syncs, and whoever writes fast waits
+        // for it.
+        let creating = std::thread::Builder::new()
+            .name("forebay-create".to_owned())
+            .spawn(move || {
+                for (generation, bytes) in to_create {
+                    let made = Live::create(&log_dir, generation, bytes);
+                    if answer.send(made.map(Box::new)).is_err() {
+                        return;
+                    }
+                }
+            })?;
         let stopped = Arc::clone(&stopping);
         let (jobs, asked) = channel();
         let (answer, done) = channel();
-        let thread = std::thread::Builder::new()
+        let sealing = std::thread::Builder::new()
             .name("forebay-seal".to_owned())
             .spawn(move || {
                 for job in asked {
@@ -91,7 +109,9 @@ impl Sealer {
             stopping,
             jobs: Some(jobs),
             done,
-            thread: Some(thread),
+            wanted: Some(wanted),
+            created,
+            threads: vec![creating, sealing],
         })
     }
 
@@ -111,7 +131,19 @@ impl Sealer {
     }
 
     pub(super) fn create(&self, generation: GenerationNo, generation_bytes: u64) {
-        self.ask(Job::Create(generation, generation_bytes));
+        if let Some(wanted) = &self.wanted {
+            let _ = wanted.send((generation, generation_bytes));
+        }
+    }
+
+    /// A database that was asked for, when it is there.
+    pub(super) fn poll_created(&self) -> Option<Created> {
+        self.created.try_recv().ok()
+    }
+
+    /// Waits for it; `None` when the thread has ended.
+    pub(super) fn wait_created(&self) -> Option<Created> {
+        self.created.recv().ok()
     }
 
     pub(super) fn write_identity(&self, identity: Identity) {
@@ -130,11 +162,11 @@ impl Sealer {
 }
 
 impl Sealer {
-    /// Ends the thread; nothing is done after this.
+    /// Ends the threads; nothing is done after this.
     pub(super) fn stop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
+        (self.jobs, self.wanted) = (None, None);
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -161,10 +193,6 @@ impl SealInfo {
                 // An older one that stands there only knows less.
                 let _ = identity.write(&self.log_dir);
                 None
-            }
-            Job::Create(generation, generation_bytes) => {
-                let created = Live::create(&self.log_dir, generation, generation_bytes);
-                Some(Done::Created(created.map(Box::new)))
             }
         }
     }
