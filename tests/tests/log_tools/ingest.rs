@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use forebay_tests::process::{ANSWER_LIMIT, forebay_bin};
 use forebay_tests::wait;
@@ -75,6 +76,35 @@ fn what_was_confirmed_survives_a_kill() {
         (&json!(4000), &json!(0))
     );
     assert!(agent.end_by("TERM").success());
+}
+
+#[test]
+fn an_agent_that_is_killed_under_an_import_has_all_that_was_confirmed() {
+    let site = Site::new();
+    site.file("in.csv", &csv("m1", 200_000));
+    let agent = site.agent();
+    let importing = thread::scope(|scope| {
+        let importing = scope.spawn(|| site.ingest("in.csv", &["--json"]));
+        wait::until("some of it is stored", ANSWER_LIMIT, || {
+            let stored = site.status()?["stored"].as_u64();
+            stored.filter(|n| *n > 0).ok_or(String::from("nothing"))
+        });
+        agent.kill_9();
+        importing.join().expect("it ends")
+    });
+    assert_eq!(importing.code, 2, "{importing:?}");
+    let summary = importing.json();
+    let taken = summary["taken"].as_u64().expect("a number");
+    assert!(
+        importing.errors.contains("ended before it answered"),
+        "{importing:?}"
+    );
+    let stored = site.all_readings().len() as u64;
+    assert!(stored >= taken, "{stored} of {taken}");
+    assert_eq!(
+        summary["done_to_line"].as_u64().map(|line| line.max(1) - 1),
+        Some(taken)
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ use ::parquet::schema::parser::parse_message_type;
 use super::{Cell, Column, Kind, Table};
 
 /// Rows of one row group.
-pub(super) const GROUP_ROWS_MAX: usize = 32 * 1024;
+pub(super) const GROUP_ROWS_MAX: usize = 16 * 1024;
 
 /// The cells of one column that were not written yet.
 enum Held {

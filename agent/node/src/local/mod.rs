@@ -150,6 +150,11 @@ pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value,
     BufReader::new(stream.take(ANSWER_BYTES_MAX as u64))
         .read_line(&mut line)
         .map_err(told)?;
+    if line.is_empty() {
+        return Err(format!(
+            "the process behind {shown} ended before it answered"
+        ));
+    }
     let mut answer: Value =
         serde_json::from_str(&line).map_err(|error| format!("{shown}: bad answer: {error}"))?;
     match answer.get("error").and_then(Value::as_str) {

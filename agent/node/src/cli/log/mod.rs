@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use forebay_core::import::restore_names;
+use forebay_core::log::topic::CONTROL;
 use forebay_core::query::Names;
 use forebay_core::store::Loss;
 use forebay_core::topics::TopicTable;
@@ -25,6 +26,8 @@ use crate::config::Config;
 use crate::store::{LogReader, OpenError, StoreSettings};
 use crate::terminal::fail;
 
+/// What the gateway noted of itself; it is no stream of the core's.
+const CONTROL_NAME: &str = "control";
 /// Something in the log is damaged.
 const EXIT_DAMAGED: u8 = 1;
 /// The log cannot be used.
@@ -118,6 +121,9 @@ fn open(data_dir: &Path, mut names: Names) -> Result<Opened, String> {
 impl Opened {
     /// A topic as an operator calls it.
     fn stream(&self, topic: TopicId) -> String {
+        if topic == CONTROL {
+            return String::from(CONTROL_NAME);
+        }
         let named = self.topics.streams().find(|(known, _)| *known == topic);
         named.map_or_else(
             || format!("topic-{}", topic.0),
@@ -127,6 +133,9 @@ impl Opened {
 
     /// The topic that `text` names: a stream, or a number.
     fn topic(&self, text: &str) -> Result<TopicId, String> {
+        if text == CONTROL_NAME {
+            return Ok(CONTROL);
+        }
         let number = text.strip_prefix("topic-").unwrap_or(text).parse();
         let named = self.topics.streams().find(|(_, name)| *name == text);
         let topic = named.map(|(topic, _)| topic);

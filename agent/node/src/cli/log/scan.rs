@@ -20,7 +20,7 @@ use crate::export::Reading;
 /// Records that are asked for.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Filters {
-    /// Topic: readings, late, quarantine, or the name of a window
+    /// Topic: readings, late, quarantine, control, or the name of a window
     #[arg(long, default_value = "readings")]
     topic: String,
     /// Only this partition
