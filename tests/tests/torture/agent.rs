@@ -21,6 +21,7 @@ use forebay_tests::process::Running;
 use forebay_tests::wait;
 use forebay_tests::world::dice::Dice;
 
+use super::damage::{Harm, class, copy_dir, walk};
 use super::device::{Scripted, UID, value};
 use super::plan;
 
@@ -29,6 +30,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 64 * 1024;
 const ROUNDS: u64 = 6;
+/// Generations that fill within a round.
+const SMALL: &str = "[log]\ngeneration = \"256KiB\"\n";
 
 fn config(data_dir: &Path, socket: &Path, device: &str) -> String {
     format!(
@@ -113,10 +116,16 @@ fn copy_out(disk: &Disk, to: &Path) {
 }
 
 fn check(disk: &Disk, device: &Scripted) -> u64 {
-    let seen = device.seen();
     let copy = tempfile::tempdir().unwrap();
     copy_out(disk, copy.path());
-    let readings = readings(&copy.path().join("data"));
+    check_dir(&copy.path().join("data"), device)
+}
+
+/// Holds a log to what the device saw acked; how much that was.
+pub(crate) fn check_dir(data_dir: &Path, device: &Scripted) -> u64 {
+    let seen = device.seen();
+    assert_eq!(seen.lost, 0, "the ring is large enough: {seen:?}");
+    let readings = readings(data_dir);
     for ordinal in 0..seen.acked {
         let got = readings.get(&(seen.boot, ordinal));
         let want = i64::from(value(ordinal));
@@ -125,11 +134,10 @@ fn check(disk: &Disk, device: &Scripted) -> u64 {
     seen.acked
 }
 
-fn start(mounted: &Mounted, home: &Path, device: &Scripted) -> Running {
+pub(crate) fn start(data_dir: &Path, home: &Path, device: &Scripted, more: &str) -> Running {
     let path = home.join("forebay.toml");
-    let data_dir = mounted.path().join("data");
-    let text = config(&data_dir, &home.join("sock"), &device.addr.to_string());
-    fs::write(&path, text).unwrap();
+    let text = config(data_dir, &home.join("sock"), &device.addr.to_string());
+    fs::write(&path, text + more).unwrap();
     Running::forebay("agent", &["run", "--config", path.to_str().unwrap()], home)
 }
 
@@ -142,7 +150,8 @@ fn run(rounds: u64, seed: u64) -> u64 {
     for round in 0..=rounds {
         let mounted = Mounted::over(disk).unwrap_or_else(|error| panic!("{error}"));
         let since = Instant::now();
-        let mut agent = start(&mounted, home.path(), &device);
+        let data = mounted.path().join("data");
+        let mut agent = start(&data, home.path(), &device, SMALL);
         let before = device.seen().acked;
         let more = 1 + dice.below(8_000);
         wait::until("the agent acks", LIMIT, || {
@@ -188,4 +197,83 @@ fn what_the_device_saw_acked_survives_power_cuts() {
     let acked = done.unwrap_or_else(|_| panic!("{}", plan::replay("agent", seed, rounds * 5)));
     let text = format!("{rounds} power cuts; {acked} readings acked to their device, all there");
     plan::report("agent", text);
+}
+
+/// A short run takes each so many of the kinds.
+const EVERY: usize = 6;
+/// How long a stop may take.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// What was damaged stops neither the start, nor the readings, nor the end.
+#[test]
+fn the_agent_starts_on_every_kind_of_damage_and_ends_when_asked() {
+    let home = super::rig::home();
+    let device = Scripted::start();
+    let whole = home.path().join("whole");
+    let mut agent = start(&whole, home.path(), &device, SMALL);
+    wait::until("some generations are full", LIMIT, || {
+        agent.must_run();
+        let acked = device.seen().acked;
+        (acked > 20_000).then_some(()).ok_or(acked)
+    });
+    agent.kill_9();
+    let mut slowest = Duration::ZERO;
+    let every = if plan::rounds(0, 100) == 0 { EVERY } else { 1 };
+    for (kind, harm) in kinds(&whole).into_iter().step_by(every) {
+        let data = home.path().join("harmed");
+        copy_dir(&whole, &data);
+        harm.apply(&data);
+        let before = device.seen().acked;
+        let since = Instant::now();
+        let mut agent = start(&data, home.path(), &device, SMALL);
+        wait::until(&format!("{kind}: the agent runs"), START_LIMIT, || {
+            agent.must_run();
+            let said = agent.printed();
+            said.contains("is running").then_some(()).ok_or(said)
+        });
+        slowest = slowest.max(since.elapsed());
+        wait::until(&format!("{kind}: the agent acks"), LIMIT, || {
+            agent.must_run();
+            let acked = device.seen().acked;
+            (acked > before).then_some(()).ok_or(acked)
+        });
+        let since = Instant::now();
+        assert!(agent.end_by("TERM").success(), "{kind}");
+        let took = since.elapsed();
+        assert!(took < STOP_LIMIT, "{kind}: the stop took {took:?}");
+        fs::remove_dir_all(&data).unwrap();
+    }
+    plan::report(
+        "agent",
+        format!("started on each damage, at the latest after {slowest:?}"),
+    );
+}
+
+/// One harm of each kind of file that is there.
+fn kinds(data: &Path) -> Vec<(String, Harm)> {
+    let mut files = Vec::new();
+    walk(data, data, &mut files);
+    files.sort();
+    let mut out = BTreeMap::new();
+    for path in files {
+        let len = fs::metadata(data.join(&path)).unwrap().len();
+        let kind = class(&path);
+        for harm in [
+            Harm::Gone(path.clone()),
+            Harm::Keep(path.clone(), 0),
+            Harm::Keep(path.clone(), len.saturating_sub(1)),
+            Harm::Flip(path.clone(), len / 2, 3),
+        ] {
+            if len > 0 || !matches!(harm, Harm::Flip(..)) {
+                let what = harm.to_string().replace(&path.display().to_string(), "");
+                let place = what
+                    .split(char::is_numeric)
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned();
+                out.insert(format!("{kind}{place}"), harm);
+            }
+        }
+    }
+    out.into_iter().collect()
 }

@@ -59,7 +59,7 @@ impl Template {
     }
 }
 
-fn walk(root: &Path, dir: &Path, out: &mut Vec<PathBuf>) {
+pub(crate) fn walk(root: &Path, dir: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -186,7 +186,7 @@ fn harms(template: &Template, flips: u64, is_full: bool) -> Vec<Harm> {
 }
 
 /// Files that differ in their numbers only hold the same kind of bytes.
-fn class(path: &Path) -> String {
+pub(crate) fn class(path: &Path) -> String {
     let path = path.to_string_lossy();
     path.chars()
         .filter(|c| !c.is_ascii_digit() && !c.is_ascii_uppercase())

@@ -10,6 +10,7 @@ mod check;
 mod child;
 mod damage;
 mod device;
+mod full;
 mod kill;
 mod ledger;
 mod plan;

@@ -119,6 +119,19 @@ impl Running {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// Whether a fault point has ended it, after it said its last.
+    pub(crate) fn was_killed(&mut self) -> bool {
+        let is_over = matches!(
+            self.lines.try_recv(),
+            Err(std::sync::mpsc::TryRecvError::Disconnected)
+        );
+        is_over
+            && self
+                .child
+                .wait()
+                .is_ok_and(|status| status.code().is_none())
+    }
+
     pub(crate) fn kill(&mut self) {
         // It may have ended by itself, by a fault point.
         let _ = self.child.kill();
