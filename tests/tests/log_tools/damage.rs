@@ -234,6 +234,8 @@ fn each_damage_is_named_and_repaired_around() {
         let again = site.log("check", &["--json"]);
         assert_eq!(again.code, 0, "{name}: {again:?}");
         assert_eq!(again.json()["intact"], true);
+        let export = site.log("export", &["--output", "out.csv"]);
+        assert_eq!((export.code, export.errors.as_str()), (0, ""), "{name}");
         // Exactly what was named is missing, and nothing else.
         let left = site.all_readings();
         for (at, line) in &all {

@@ -57,7 +57,7 @@ pub(super) enum Flow {
 /// What a scan passed.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
-    /// Offsets that hold nothing and are not noted as lost earlier.
+    /// Offsets that cannot be read and that the log does not know to be lost.
     pub lost: Vec<Loss>,
 }
 
@@ -126,7 +126,10 @@ impl Filters {
             let mut walk = Walk::new(*at, *first);
             let mut flow = Ok(Flow::GoOn);
             while let Some((at, from)) = walk.next_fetch(*head) {
-                let blocks = opened.reader.read(at, from, FETCH_BYTES_MAX, |_| {});
+                let lost = &mut scanned.lost;
+                let blocks = opened
+                    .reader
+                    .read(at, from, FETCH_BYTES_MAX, |loss| lost.push(loss));
                 let blocks = blocks.map_err(|error| error.to_string())?;
                 bytes += blocks.iter().map(|b| b.bytes.len() as u64).sum::<u64>();
                 progress(bytes);
@@ -141,7 +144,8 @@ impl Filters {
                             flow = wanted.show(block, records, names, visit);
                         }
                     }
-                    Met::Hole { first, end } => scanned.lost.push(Loss { at, first, end }),
+                    // What the log itself says is not there is no news.
+                    Met::Hole { .. } => {}
                 });
                 if flow != Ok(Flow::GoOn) {
                     break;
@@ -152,7 +156,14 @@ impl Filters {
             }
         }
         let reader = &opened.reader;
-        scanned.lost.retain(|loss| !reader.is_told(loss));
+        let asked = |loss: &&Loss| wanted.places.iter().any(|(at, ..)| *at == loss.at);
+        let untold = reader.losses.iter().filter(asked);
+        scanned
+            .lost
+            .extend(untold.filter(|loss| !reader.is_told(loss)));
+        // A block that does not read is met again by the next read.
+        scanned.lost.sort_unstable();
+        scanned.lost.dedup();
         Ok(scanned)
     }
 }
