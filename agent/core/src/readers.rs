@@ -70,6 +70,8 @@ pub struct Readers {
     /// Ends of the readings when the log was opened.
     opened_at: BTreeMap<PartitionId, Offset>,
     filled: Vec<MetaEntry>,
+    /// Runs of readings that the last reads did not find.
+    holes: Vec<(PartitionId, Offset, Offset)>,
     /// The turn of a layout has come and no batch that says so was cut yet.
     held: bool,
     kept_at: Mono,
@@ -109,6 +111,7 @@ impl Readers {
             loading: VecDeque::new(),
             opened_at: opened_at.collect(),
             filled: Vec::new(),
+            holes: Vec::new(),
             held: false,
             kept_at: now,
         };
@@ -281,6 +284,7 @@ impl Readers {
                 };
                 let index = usize::from(partition.0);
                 let (stages, walk) = (&mut self.stages, &mut self.walks[index]);
+                let holes = &mut self.holes;
                 walk.on_fetched(blocks, limit, |met| match met {
                     Met::Block {
                         head,
@@ -299,6 +303,7 @@ impl Readers {
                         feed.block(block, records);
                     }
                     Met::Hole { first, end } => {
+                        holes.push((partition, first, end));
                         stages[index].counters.records_missing += end.0 - first.0;
                         stages[index].on_hole(place(end));
                     }
@@ -342,7 +347,7 @@ impl Readers {
             offset,
         };
         let from = usize::from(span.partition.0);
-        let stages = &mut self.stages;
+        let (stages, holes) = (&mut self.stages, &mut self.holes);
         walk.on_fetched(blocks, span.end, |met| match met {
             Met::Block {
                 head,
@@ -360,6 +365,7 @@ impl Readers {
                 feed.block(block, records);
             }
             Met::Hole { first, end } => {
+                holes.push((span.partition, first, end));
                 stages[from].counters.records_missing += end.0 - first.0;
                 stages
                     .iter_mut()
@@ -370,6 +376,11 @@ impl Readers {
             self.step += 1;
             self.walk = self.past.get(self.step).map(walk_of);
         }
+    }
+
+    /// Runs of readings, `[first, end)`, that reads since the last call did not find.
+    pub fn take_holes(&mut self) -> Vec<(PartitionId, Offset, Offset)> {
+        std::mem::take(&mut self.holes)
     }
 
     /// Goes on to the next layout when all that was written under this one has been

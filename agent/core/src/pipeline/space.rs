@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Gateway;
+use super::{Gateway, readings_of};
 use crate::accounts::Accounts;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::forward::Forward;
@@ -123,6 +123,13 @@ impl Gateway {
     pub(super) fn advance_space(&mut self, now: Mono) {
         for (at, rows) in self.commit.take_refused() {
             self.retention.refuse_rows(at, rows);
+        }
+        for (partition, first, end) in self.readers.take_holes() {
+            let at = readings_of(partition);
+            let forward = self.forward.as_ref();
+            let sent = forward.and_then(|forward| forward.progress(at));
+            let sent = sent.map(|(sent, _)| sent);
+            self.retention.not_found(at, (first, end), sent);
         }
         let (forward, readers) = (self.forward.as_ref(), &self.readers);
         let accounts = &self.accounts;

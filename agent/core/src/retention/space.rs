@@ -221,6 +221,19 @@ impl Retention {
         }
     }
 
+    /// A reader did not find `[first, end)`. At the front of what is kept it was
+    /// removed just before a crash, where no segment is left to say so.
+    pub fn not_found(
+        &mut self,
+        at: TopicPartition,
+        (first, end): (Offset, Offset),
+        sent: Option<Offset>,
+    ) {
+        if first.0 <= self.dropped.of(at).counted_to {
+            self.dropped.kept_from(at, end, sent);
+        }
+    }
+
     /// A full topic did not take `rows`.
     pub fn refuse_rows(&mut self, at: TopicPartition, rows: u64) {
         self.dropped.refuse(at, rows);

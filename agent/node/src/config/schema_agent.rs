@@ -20,7 +20,7 @@ pub const AGENT: Section = Section {
         Key {
             name: "partitions",
             default: Default::Is("1"),
-            doc: "Parts of the readings topic, 1 to 16; devices are spread over them.",
+            doc: "Parts of the readings topic, 1 to 16; devices are spread over them. May grow, never shrink.",
         },
         Key {
             name: "linger",
