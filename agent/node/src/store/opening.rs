@@ -288,7 +288,15 @@ impl Opening<'_> {
         for path in std::iter::once(db).chain(segments) {
             let (file, before) = (out.files.len(), out.blocks.len());
             let mut add = |block: RawBlock| out.blocks.push(RawBlock { file, ..block });
-            let searched = raw::search(&path, &mut add).and_then(|()| File::open(&path));
+            let searched = File::open(&path).and_then(|opened| {
+                // A killed process may leave what it had not synced: it is read like all
+                // else, will be acked for it, and must survive the next power cut.
+                if self.access == Access::Write {
+                    opened.sync_data()?;
+                }
+                raw::search(&path, &mut add)?;
+                Ok(opened)
+            });
             match searched {
                 Ok(opened) => {
                     out.files.push(opened);
