@@ -75,6 +75,7 @@ pub struct Gateway {
     pub(crate) readers: Readers,
     pub(crate) forward: Option<Forward>,
     pub(crate) retention: Retention,
+    removals: space::Removals,
     losses: Losses,
     queries: BTreeMap<QueryId, Job>,
     imports: Imports,
@@ -247,6 +248,7 @@ impl Gateway {
     fn on_committed(&mut self, token: CommitToken, now: Mono) {
         let Durable { heads, sources } = self.commit.committed(token);
         self.accounts.on_committed();
+        self.remove_counted();
         if self.founding == Founding::Written(token) {
             self.founding = Founding::Durable;
         }

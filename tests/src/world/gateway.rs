@@ -58,10 +58,10 @@ pub struct WorldGateway {
     stuck: Option<Stuck>,
     /// The batch that is not synced yet.
     unsynced: Option<WriteBatch>,
-    /// Bytes of the last two batches, by topic: what a quota may be exceeded by. The
+    /// Bytes of the last three batches, by topic: what a quota may be exceeded by. The
     /// removal that the first asks for may wait for the accounts, which go with the
-    /// second.
-    last_batches: [BTreeMap<TopicId, u64>; 2],
+    /// second, and for its counts, which go with the third.
+    last_batches: [BTreeMap<TopicId, u64>; 3],
     archive: Archive,
     /// What the operator was told.
     pub notes: Vec<String>,
@@ -285,7 +285,7 @@ impl WorldGateway {
 
     /// Writes a batch; false when the disk has no room for it now.
     fn append(&mut self, now: u64, token: CommitToken, batch: WriteBatch, dice: &mut Dice) -> bool {
-        self.last_batches.swap(0, 1);
+        self.last_batches.rotate_right(1);
         self.last_batches[0].clear();
         for block in &batch.blocks {
             let bytes = block.bytes.len() as u64;

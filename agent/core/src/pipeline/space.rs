@@ -11,9 +11,19 @@ use crate::log::key::TopicPartition;
 use crate::log::topic::{CONTROL, LATE, QUARANTINE, READINGS};
 use crate::readers::Readers;
 use crate::retention::{Progress, Retention};
-use crate::store::{Loss, StoreEvent, WriteBatch};
+use crate::store::{Loss, SegmentId, StoreEvent, WriteBatch};
 use crate::topics::TopicTable;
 use crate::units::{Mono, Now, Offset, PartitionId};
+
+/// Segments that go once the counts that say so are durable: a crash must not forget
+/// what was dropped.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    /// Their counts go with the next batch.
+    given: Vec<SegmentId>,
+    /// Their counts are in the batch under way.
+    cut: Vec<SegmentId>,
+}
 
 /// The room of a log that was just opened.
 pub(super) fn open(
@@ -100,8 +110,21 @@ impl Gateway {
         self.effects.extend(notes);
     }
 
+    fn remove(&mut self, segments: Vec<SegmentId>) {
+        if !segments.is_empty() {
+            self.effects.push_back(Effect::Remove(segments));
+        }
+    }
+
+    /// The counts of the batch that left last are durable: what they count may go.
+    pub(super) fn remove_counted(&mut self) {
+        let counted = std::mem::take(&mut self.removals.cut);
+        self.remove(counted);
+    }
+
     /// A batch leaves for the store.
     pub(super) fn on_written(&mut self, batch: &WriteBatch) {
+        self.removals.cut.append(&mut self.removals.given);
         let mut bytes: BTreeMap<TopicPartition, u64> = BTreeMap::new();
         for block in &batch.blocks {
             *bytes.entry(block.key.at).or_default() += block.bytes.len() as u64;
@@ -141,9 +164,21 @@ impl Gateway {
         }
         if !removed.is_empty() {
             self.tell_trimmed();
-            self.effects.push_back(Effect::Remove(removed));
         }
-        for (key, value) in self.retention.take_entries() {
+        let entries = self.retention.take_entries();
+        if self.retention.is_in_trouble() {
+            // A full disk takes no counts before there is room.
+            self.remove_counted();
+            let given = std::mem::take(&mut self.removals.given);
+            self.remove(given);
+            self.remove(removed);
+        } else if entries.is_empty() {
+            // All of it was counted before.
+            self.remove(removed);
+        } else {
+            self.removals.given.extend(removed);
+        }
+        for (key, value) in entries {
             self.commit.meta(key, value, now);
         }
         let full = self.retention.full_topics().collect::<BTreeSet<_>>();

@@ -74,6 +74,7 @@ impl Gateway {
             readers,
             forward,
             retention,
+            removals: space::Removals::default(),
             losses,
             queries: BTreeMap::new(),
             imports: Imports::default(),
