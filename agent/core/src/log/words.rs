@@ -136,9 +136,13 @@ impl Words {
             out.push(Encoding::Pco64 as u8);
             pack::put_words(&self.words, out)
         };
-        if !packed || out.len() - start > 1 + self.size_bytes() {
-            out.truncate(start);
-            self.write(out);
+        // Written and not estimated: how long runs come out shows only then.
+        let packed_end = out.len();
+        self.write(out);
+        if !packed || out.len() - packed_end <= packed_end - start {
+            out.drain(start..packed_end);
+        } else {
+            out.truncate(packed_end);
         }
     }
 }
