@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forebay_tests::world::dice::Dice;
 
-use super::ledger::{Ledger, Run};
+use super::ledger::Ledger;
 use super::plan;
 use super::rig::{self, Round, START_MS_MAX};
 
@@ -68,8 +68,10 @@ impl Sum {
             && let Some(loss) = round.losses.first()
         {
             return Err(format!(
-                "a loss is reported that is none: {}",
-                Run::text(loss)
+                "a loss is reported where nothing was damaged: {} (acked: {}); notes: {:?}",
+                loss.text(),
+                round.acked_is_lost,
+                round.notes
             ));
         }
         self.acks += round.acks;

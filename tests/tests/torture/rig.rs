@@ -26,6 +26,8 @@ pub(crate) struct Round {
     pub(crate) wrong: Option<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) losses: Vec<Run>,
+    /// Some of the losses had been acked.
+    pub(crate) acked_is_lost: bool,
     pub(crate) troubles: u64,
     pub(crate) recovered: u64,
 }
@@ -168,6 +170,10 @@ impl Running {
             }
             "loss" => {
                 let run = Run::parse(rest);
+                let is_of = |acked: &Run| {
+                    acked.at == run.at && acked.first < run.end && run.first < acked.end
+                };
+                self.round.acked_is_lost |= ledger.runs().any(is_of);
                 self.round.losses.push(run);
                 ledger.lost.push(run);
             }
