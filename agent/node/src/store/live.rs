@@ -26,7 +26,7 @@ const TREES: [&str; 1] = ["blocks"];
 const BLOCKS: usize = 0;
 /// A place is laid out for so many bytes of a generation: blocks are larger when they
 /// come fast, and how often a page of small ones is written does not matter.
-const BYTES_PER_PLACE: u64 = 3072;
+const BYTES_PER_PLACE: u64 = 4096;
 /// Most places that are laid out.
 const PLACES_MAX: u64 = 16_384;
 /// Last byte of the key of a place, and of the block that stands at it.
