@@ -1,7 +1,7 @@
 //! Batches of an import as JSON lines, both ways: `forebay ingest` writes them, the
 //! agent reads them. A batch names each series once and its readings by number.
 //!
-//! Bound: [`REQUEST_BYTES_MAX`](crate::local::REQUEST_BYTES_MAX) and
+//! Bound: [`REQUEST_BYTES_MAX`] and
 //! `IMPORT_RECORDS_MAX`, which a [`BatchText`] keeps.
 
 use std::collections::BTreeMap;
