@@ -42,14 +42,14 @@ enum Step {
 
 /// What a store must show.
 #[derive(Debug, Default)]
-struct Model {
+pub(super) struct Model {
     /// Per partition: what was removed in front, and the rows after it.
     rows: BTreeMap<TopicPartition, (u64, Vec<Vec<u8>>)>,
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Model {
-    fn append(&mut self, at: TopicPartition, lengths: &[usize]) -> WriteBatch {
+    pub(super) fn append(&mut self, at: TopicPartition, lengths: &[usize]) -> WriteBatch {
         let (first, rows) = self.rows.entry(at).or_default();
         let base = *first + rows.len() as u64;
         let mut appender = Appender::rows(at, Epoch(1), Offset(base));
@@ -225,11 +225,15 @@ impl Rig for Disk {
     }
 }
 
-fn place() -> impl Strategy<Value = TopicPartition> {
-    (16..18u16, 0..2u16).prop_map(|(topic, partition)| TopicPartition {
+pub(super) fn place_of(topic: u16, partition: u16) -> TopicPartition {
+    TopicPartition {
         topic: TopicId(topic),
         partition: PartitionId(partition),
-    })
+    }
+}
+
+fn place() -> impl Strategy<Value = TopicPartition> {
+    (16..18u16, 0..2u16).prop_map(|(topic, partition)| place_of(topic, partition))
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used)]
 
 mod contract;
+mod evidence;
 mod fixture;

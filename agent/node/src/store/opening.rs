@@ -15,7 +15,6 @@ use forebay_core::log::segment::{SegmentFault, SegmentId, SegmentIndex, SegmentI
 use forebay_core::store::Loss;
 use forebay_core::units::{Epoch, GenerationNo, LogId, Offset};
 
-use super::OpenError;
 use super::catalog::Catalog;
 use super::identity::Identity;
 use super::meta_db::{Told, covers};
@@ -23,6 +22,10 @@ use super::names::{self, Listing, generation_name, quarantine, segment_name};
 use super::raw::{self, RawBlock, choose};
 use super::segment_file::{SegmentFile, peek};
 use super::unsealed::{RawSource, Source, Unsealed};
+use super::{OpenError, sync_dir};
+
+/// A file in the directory of a generation in which something is missing.
+const DAMAGED_MARK: &str = "damaged";
 
 /// Whether what is found may be put in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,10 +262,12 @@ impl Opening<'_> {
             let mine = mine.filter(|block| of[block.file] == *generation);
             let blocks: Vec<RawBlock> = mine.copied().collect();
             let bytes = blocks.iter().map(|block| u64::from(block.length));
+            let dir = self.log_dir.join(generation_name(*generation));
+            let is_evidence = self.is_evidence(&dir, damaged);
             self.found.unsealed.push(Unsealed {
                 generation: *generation,
-                dir: self.log_dir.join(generation_name(*generation)),
-                damaged,
+                damaged: is_evidence,
+                dir,
                 bytes: bytes.sum(),
                 merge: true,
                 source: Source::Raw(Arc::new(RawSource {
@@ -271,6 +276,21 @@ impl Opening<'_> {
                 })),
             });
         }
+    }
+
+    /// Whether a generation is not to be deleted. That something is missing in it is
+    /// noted once, but it may take another start until it is sealed: so the directory
+    /// itself is marked.
+    fn is_evidence(&mut self, dir: &Path, damaged: bool) -> bool {
+        let mark = dir.join(DAMAGED_MARK);
+        if damaged && self.access == Access::Write {
+            let marked = File::create(&mark).and_then(|_| sync_dir(dir));
+            if let Err(error) = marked {
+                let note = format!("{} is damaged and cannot be marked: {error}", dir.display());
+                self.found.notes.push(note);
+            }
+        }
+        damaged || mark.exists()
     }
 
     fn start_now(&self, at: TopicPartition) -> Option<Offset> {
