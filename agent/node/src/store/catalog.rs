@@ -103,9 +103,10 @@ impl Catalog {
         let mut sum: usize = out.iter().map(|block| block.bytes.len()).sum();
         let mut next = from;
         while let Some((end, id)) = self.segment_from(at, next) {
-            next = end;
+            // A segment may begin with what the one before ends with: it is read once.
+            let start = std::mem::replace(&mut next, end);
             let file = self.file(id)?;
-            for entry in file.index.from(at.partition, from) {
+            for entry in file.index.from(at.partition, start) {
                 if !out.is_empty() && sum + usize::from(entry.length) > bytes_max {
                     return Ok(true);
                 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_core::limits::SEGMENT_BLOCKS_MAX;
-use forebay_core::log::key::TopicPartition;
+use forebay_core::log::decode::decode_head;
+use forebay_core::log::key::{BlockKey, TopicPartition};
 use forebay_core::log::segment::SegmentInfo;
 use forebay_core::store::{Loss, StoreError, StoredBlock, WriteBatch};
 use forebay_core::units::{GenerationNo, Offset};
@@ -19,8 +20,8 @@ use forebay_core::units::{GenerationNo, Offset};
 use super::identity::Identity;
 use super::live::Live;
 use super::names::generation_name;
-use super::sealer::{Created, Done, SealInfo, Sealer};
-use super::sled_db::io_error;
+use super::sealer::{Created, Done, SealInfo, Sealed, Sealer};
+use super::sled_db::{io_error, wait_until_closed};
 use super::unsealed::{RawSource, Source, Unsealed};
 use super::{OpenError, fault, raw};
 
@@ -71,6 +72,9 @@ pub(super) struct Generations {
     seal_again: Option<Instant>,
     spare: Spare,
     last: GenerationNo,
+    /// One whose database was given up and is not read by position yet: its number,
+    /// and the bytes of its blocks.
+    given_up: Option<(GenerationNo, u64)>,
     sealer: Sealer,
     news: VecDeque<News>,
 }
@@ -82,6 +86,8 @@ pub(super) enum News {
     Sealed(Vec<SegmentInfo>),
     /// A damaged one stands there now.
     Quarantined(PathBuf),
+    /// So many blocks did not read when it was sealed; this is the first.
+    Unread(BlockKey, usize),
 }
 
 /// A database for the next generation.
@@ -114,6 +120,7 @@ impl Generations {
             seal_again: None,
             spare: Spare::None,
             last,
+            given_up: None,
             sealer,
             news: VecDeque::new(),
         };
@@ -345,7 +352,7 @@ impl Generations {
             Done::Sealed(generation, sealed) => {
                 self.sealing = false;
                 match sealed {
-                    Ok(infos) => self.on_sealed(generation, infos),
+                    Ok(sealed) => self.on_sealed(generation, sealed),
                     Err(error) => {
                         self.seal_again = Some(Instant::now() + SEAL_AGAIN);
                         return Err(error);
@@ -357,10 +364,15 @@ impl Generations {
         Ok(())
     }
 
-    fn on_sealed(&mut self, generation: GenerationNo, infos: Vec<SegmentInfo>) {
+    fn on_sealed(&mut self, generation: GenerationNo, sealed: Sealed) {
+        let Sealed { infos, unread } = sealed;
+        if let Some((first, count)) = unread {
+            self.news.push_back(News::Unread(first, count));
+        }
         let mut unsealed = self.unsealed.iter();
         let place = unsealed.position(|unsealed| unsealed.generation == generation);
-        if let Some(sealed) = place.and_then(|place| self.unsealed.remove(place)) {
+        if let Some(mut sealed) = place.and_then(|place| self.unsealed.remove(place)) {
+            sealed.damaged |= unread.is_some();
             self.sealer.clear(sealed);
         }
         self.news.push_back(News::Sealed(infos));
@@ -390,16 +402,21 @@ impl Generations {
         &mut self,
         synced: &BTreeMap<TopicPartition, Offset>,
     ) -> Result<Vec<Loss>, StoreError> {
-        let failed = self.live.as_ref().filter(|live| live.has_failed());
-        let Some((generation, bytes)) = failed.map(|live| (live.generation, live.bytes)) else {
+        if let Some(live) = self.live.take_if(|live| live.has_failed()) {
+            self.given_up = Some((live.generation, live.bytes));
+            // Its own closing may fail or panic once more: nothing depends on it.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(live)));
+        }
+        let Some((generation, bytes)) = self.given_up else {
             return Ok(Vec::new());
         };
         let dir = self.dir_of(generation);
-        let (source, losses) = read_synced(&dir.join("db"), synced)
+        // Only now: a database that closes still writes, also over what it holds free,
+        // and what was found there before would not be there any more.
+        let (source, losses) = wait_until_closed(&dir)
+            .and_then(|()| read_synced(&dir.join("db"), synced))
             .map_err(|error| io_error("read what was written", &error))?;
-        let live = self.live.take();
-        // Its own closing may fail or panic once more: nothing depends on it.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(live)));
+        self.given_up = None;
         self.unsealed.push_back(Unsealed {
             generation,
             dir,
@@ -424,13 +441,25 @@ impl Generations {
         bytes_max: usize,
         out: &mut Vec<StoredBlock>,
     ) -> Result<(), StoreError> {
+        if let Some((generation, _)) = self.given_up {
+            return Err(StoreError {
+                doing: "read",
+                said: format!("generation {} cannot be read yet", generation.0),
+                no_space: false,
+            });
+        }
+        // One may begin with what the one before ends with: it is read once.
+        let next = |out: &[StoredBlock]| {
+            let last = out.last().and_then(|b| decode_head(b.key, &b.bytes).ok());
+            last.map_or(from, |head| head.end().max(from))
+        };
         for unsealed in &self.unsealed {
-            if unsealed.source.read(at, from, bytes_max, out)? {
+            if unsealed.source.read(at, next(out), bytes_max, out)? {
                 return Ok(());
             }
         }
         if let Some(live) = &self.live {
-            live.read(at, from, bytes_max, out)?;
+            live.read(at, next(out), bytes_max, out)?;
         }
         Ok(())
     }

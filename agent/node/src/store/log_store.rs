@@ -211,6 +211,15 @@ impl LogStore {
                     self.unsealable = false;
                     self.generations.write_identity(self.identity());
                 }
+                News::Unread(first, count) => {
+                    let TopicPartition { topic, partition } = first.at;
+                    let text = format!(
+                        "{count} blocks did not read when they were to be sealed, the first at \
+                         topic {}, partition {}, offset {}; `forebay log check` names all",
+                        topic.0, partition.0, first.base.0
+                    );
+                    self.events.push_back(StoreEvent::Note(text));
+                }
                 News::Quarantined(place) => {
                     let text = format!("what was damaged stands in {} now", place.display());
                     self.events.push_back(StoreEvent::Note(text));

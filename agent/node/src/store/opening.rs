@@ -248,7 +248,9 @@ impl Opening<'_> {
             let entry = durable.entry(*at).or_insert(*head);
             *entry = (*entry).max(*head);
         }
-        let chosen = choose(blocks, |at| self.start_now(at), &durable);
+        let copies = copies_of(&blocks);
+        let mut chosen = choose(blocks, |at| self.start_now(at), &durable);
+        assign(&mut chosen.blocks, &copies, (&of, &listing.generations));
         let damaged = chosen.losses.iter().any(|loss| !covers(&self.told, loss));
         self.found.heads.extend(&chosen.heads);
         self.found.losses.extend(&chosen.losses);
@@ -334,6 +336,42 @@ impl Opening<'_> {
     }
 }
 
+/// Where each block was found, by its key and epoch.
+type Copies = BTreeMap<(BlockKey, Epoch), Vec<RawBlock>>;
+
+fn copies_of(found: &[RawBlock]) -> Copies {
+    let mut copies = Copies::new();
+    for block in found {
+        let of_key = copies.entry((block.key, block.head.epoch)).or_default();
+        of_key.push(*block);
+    }
+    copies
+}
+
+/// A block may stand in several generations: what a failed write left is written again
+/// to the next one, and what is carried over as well. The end of a partition that a
+/// generation has without a hole is taken from it, the newest first, so that each
+/// generation holds one run of offsets and they can be read one after the other.
+fn assign(chosen: &mut [RawBlock], copies: &Copies, (of, all): (&[GenerationNo], &[GenerationNo])) {
+    for partition in chosen.chunk_by_mut(|a, b| a.key.at == b.key.at) {
+        let mut left = partition.len();
+        for generation in all.iter().rev() {
+            while let Some(block) = left.checked_sub(1).map(|last| &mut partition[last]) {
+                let copies = copies.get(&(block.key, block.head.epoch));
+                let mut copies = copies.into_iter().flatten();
+                let same = |copy: &&RawBlock| {
+                    of[copy.file] == *generation && copy.head.count == block.head.count
+                };
+                let Some(copy) = copies.find(same) else {
+                    break;
+                };
+                *block = *copy;
+                left -= 1;
+            }
+        }
+    }
+}
+
 /// Offsets that are missing between the blocks of a segment.
 fn holes(id: SegmentId, index: &SegmentIndex) -> Vec<Loss> {
     let pairs = index.entries.windows(2);
@@ -348,4 +386,65 @@ fn holes(id: SegmentId, index: &SegmentIndex) -> Vec<Loss> {
         end: pair[1].base,
     });
     losses.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_core::log::block::BlockHead;
+    use forebay_core::units::{EventTime, PartitionId, TopicId};
+
+    use super::*;
+
+    fn block(base: u64, file: usize) -> RawBlock {
+        let at = TopicPartition {
+            topic: TopicId(16),
+            partition: PartitionId(0),
+        };
+        let base = Offset(base);
+        RawBlock {
+            key: BlockKey { at, base, chunk: 0 },
+            head: BlockHead {
+                epoch: Epoch(1),
+                base,
+                count: 10,
+                time_min: EventTime(0),
+                time_max: EventTime(0),
+                unsynced: None,
+            },
+            file,
+            position: 0,
+            length: 0,
+        }
+    }
+
+    #[test]
+    fn each_generation_holds_one_run_of_offsets() {
+        let generations = [GenerationNo(1), GenerationNo(2)];
+        type Case = (
+            &'static str,
+            &'static [u64],
+            &'static [u64],
+            &'static [usize],
+        );
+        let cases: [Case; 4] = [
+            ("no overlap", &[0, 10], &[20, 30], &[0, 0, 1, 1]),
+            // The middle of the batch did not get to the first one's file.
+            ("written again", &[0, 10, 30], &[10, 20, 30], &[0, 1, 1, 1]),
+            ("carried over in part", &[0, 10, 20], &[0, 20], &[0, 0, 1]),
+            ("carried over whole", &[0, 10], &[0, 10], &[1, 1]),
+        ];
+        for (name, first, second, want) in cases {
+            let of_first = first.iter().map(|base| block(*base, 0));
+            let of_second = second.iter().map(|base| block(*base, 1));
+            let found: Vec<_> = of_first.chain(of_second).collect();
+            let mut chosen = choose(found.clone(), |_| None, &BTreeMap::new()).blocks;
+            assign(
+                &mut chosen,
+                &copies_of(&found),
+                (&generations, &generations),
+            );
+            let files: Vec<_> = chosen.iter().map(|block| block.file).collect();
+            assert_eq!(files, want, "{name}");
+        }
+    }
 }

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use forebay_core::log::key::StoredBlock;
+use forebay_core::log::decode::decode_head;
+use forebay_core::log::key::{BlockKey, StoredBlock};
 use forebay_core::log::segment::{SegmentHead, SegmentId, SegmentInfo};
 use forebay_core::store::StoreError;
 use forebay_core::units::{Epoch, GenerationNo, LogId, TopicId};
@@ -38,9 +39,17 @@ enum Job {
 /// What the sealing thread has done.
 #[derive(Debug)]
 pub(super) enum Done {
-    Sealed(GenerationNo, Result<Vec<SegmentInfo>, StoreError>),
+    Sealed(GenerationNo, Result<Sealed, StoreError>),
     /// A damaged generation stands there now.
     Quarantined(PathBuf),
+}
+
+/// A generation that was rewritten.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    pub(super) infos: Vec<SegmentInfo>,
+    /// The first block that did not read, and how many there were: they are left out.
+    pub(super) unread: Option<(BlockKey, usize)>,
 }
 
 /// A database for a generation.
@@ -202,8 +211,9 @@ impl SealInfo {
         unsealed: &Unsealed,
         merge: bool,
         stopped: &AtomicBool,
-    ) -> Result<Vec<SegmentInfo>, StoreError> {
+    ) -> Result<Sealed, StoreError> {
         fault::point("seal.started");
+        let mut unread = None;
         let mut topics = Topics {
             info: self,
             generation: unsealed.generation,
@@ -215,6 +225,11 @@ impl SealInfo {
             if stopped.load(Ordering::Relaxed) {
                 return Err(std::io::Error::other("the store is closing"));
             }
+            if decode_head(block.key, &block.bytes).is_err() {
+                let (first, count) = unread.unwrap_or((block.key, 0));
+                unread = Some((first, count + 1));
+                return Ok(());
+            }
             topics.push(block)
         })?;
         let sealed = topics.finish().and_then(|infos| {
@@ -222,9 +237,9 @@ impl SealInfo {
             fault::point("seal.all-renamed");
             Ok(infos)
         });
-        let sealed = sealed.map_err(|error| io_error("seal", &error))?;
+        let infos = sealed.map_err(|error| io_error("seal", &error))?;
         fault::point("seal.done");
-        Ok(sealed)
+        Ok(Sealed { infos, unread })
     }
 
     /// What stands in `unsealed.dir` stands in segments too. When it cannot be

@@ -414,6 +414,23 @@ fn open_guarded(
     }
 }
 
+/// Waits until nothing writes to a database any more that was closed: its last write
+/// tasks hold its lock.
+///
+/// # Errors
+/// When that takes too long, or the system refuses.
+pub(super) fn wait_until_closed(dir: &Path) -> std::io::Result<()> {
+    let file = File::open(dir.join("db"))?;
+    for _ in 0..REOPEN_TRIES {
+        match file.try_lock() {
+            Ok(()) => return file.unlock(),
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(REOPEN_PAUSE),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other("it is still being written"))
+}
+
 fn is_lock_error(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(error) if error.to_string().contains("could not acquire lock"))
 }
