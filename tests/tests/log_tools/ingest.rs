@@ -95,12 +95,8 @@ fn an_agent_that_is_killed_under_an_import_has_all_that_was_confirmed() {
     assert_eq!(importing.code, 2, "{importing:?}");
     let summary = importing.json();
     let taken = summary["taken"].as_u64().expect("a number");
-    // It was killed under a batch, or between two of them.
-    let said = ["ended before it answered", "nobody answers"];
-    assert!(
-        said.iter().any(|text| importing.errors.contains(text)),
-        "{importing:?}"
-    );
+    // How that shows depends on where in a batch it was killed.
+    assert!(summary["error"].is_string(), "{importing:?}");
     let stored = site.all_readings().len() as u64;
     assert!(stored >= taken, "{stored} of {taken}");
     assert_eq!(
