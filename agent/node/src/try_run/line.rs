@@ -6,6 +6,8 @@ use forebay_core::units::EventTime;
 use forebay_core::utc;
 use serde_json::{Map, Value};
 
+use crate::import::fields;
+
 mod csv;
 
 pub(super) use self::csv::{Header, csv, csv_header};
@@ -130,7 +132,7 @@ fn value_of(value: &Value) -> Result<Option<f64>, String> {
     let number = match value {
         Value::Null => return Ok(None),
         Value::Number(n) => n.as_f64(),
-        Value::String(text) => special(text),
+        Value::String(text) => fields::special(text),
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     };
     number.map(Some).ok_or_else(|| {
@@ -139,21 +141,6 @@ fn value_of(value: &Value) -> Result<Option<f64>, String> {
             cut(&value.to_string())
         )
     })
-}
-
-/// NaN and the infinities in any usual spelling.
-fn special(text: &str) -> Option<f64> {
-    let lower = text.to_ascii_lowercase();
-    let (minus, name) = match lower.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, lower.strip_prefix('+').unwrap_or(&lower)),
-    };
-    match name {
-        "nan" => Some(f64::NAN),
-        "inf" | "infinity" if minus => Some(f64::NEG_INFINITY),
-        "inf" | "infinity" => Some(f64::INFINITY),
-        _ => None,
-    }
 }
 
 fn boot_of(value: &Value) -> Result<Boot, String> {

@@ -3,7 +3,8 @@
 use forebay_core::units::EventTime;
 use forebay_core::utc;
 
-use super::{Boot, Line, Reading, cut, in_range, no_time, special};
+use super::{Boot, Line, Reading, cut, in_range, no_time};
+use crate::import::fields::special;
 
 /// The columns of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]
