@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use crate::engine::config::Aggregate;
 use crate::engine::row::{Cell, Cells};
+use crate::engine::value::NULL;
 use crate::limits::EXACT_RANKS_MAX;
 use crate::num::moments::Moments;
 use crate::num::sketch::Sketch;
@@ -16,6 +17,8 @@ pub(super) struct Wants {
     pub(super) squares: bool,
     pub(super) low: bool,
     pub(super) high: bool,
+    /// The first and the last.
+    pub(super) ends: bool,
     pub(super) ranks: bool,
 }
 
@@ -34,6 +37,7 @@ impl Wants {
             }),
             low: any(|a| *a == Aggregate::Min),
             high: any(|a| *a == Aggregate::Max),
+            ends: any(|a| matches!(a, Aggregate::First | Aggregate::Last)),
             ranks: any(|a| matches!(a, Aggregate::Percentile(_))),
         }
     }
@@ -90,9 +94,7 @@ impl View<'_> {
         if n == 0 {
             return self.or_nan(None);
         }
-        // In wide integers: n times 99 may not fit.
-        let k = (u128::from(n) * u128::from(p)).div_ceil(100);
-        (self.rank)(u64::try_from(k).expect("p is below 100"))
+        (self.rank)(nearest_rank(n, p))
     }
 }
 
@@ -100,6 +102,180 @@ impl View<'_> {
 pub(super) fn keep(kept: &mut Option<f64>, x: f64, wanted: Ordering) {
     if !x.is_nan() && kept.is_none_or(|k| x.total_cmp(&k) == wanted) {
         *kept = Some(x);
+    }
+}
+
+/// The cell of a figure: its bits, or those of [`NULL`].
+pub(super) fn cell(figure: Option<f64>) -> u64 {
+    figure.unwrap_or(NULL).to_bits()
+}
+
+/// Place of a double among all that are no NaN, -0.0 below 0.0.
+#[inline]
+fn order(x: f64) -> i64 {
+    let bits = x.to_bits().cast_signed();
+    bits ^ (bits >> 63).cast_unsigned().wrapping_shr(1).cast_signed()
+}
+
+/// The double at a place.
+#[inline]
+fn at_order(order: i64) -> f64 {
+    let bits = order ^ (order >> 63).cast_unsigned().wrapping_shr(1).cast_signed();
+    f64::from_bits(bits.cast_unsigned())
+}
+
+/// The figures of a window that only grows: see [`Wants`] for what it keeps.
+#[derive(Debug, Clone)]
+pub(super) struct Figures {
+    moments: Moments,
+    /// Places of the smallest and the largest, NaN left out; crossed while there
+    /// is none.
+    low: i64,
+    high: i64,
+    more: Option<Box<More>>,
+}
+
+const _: () = assert!(size_of::<Figures>() <= 160);
+
+/// What few windows ask for.
+#[derive(Debug, Clone, Default)]
+struct More {
+    ends: Option<Ends>,
+    ranks: Option<Ranks>,
+}
+
+/// First and last reading by time; of equal times the order of arrival decides.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    first: (i64, f64),
+    last: (i64, f64),
+}
+
+impl Figures {
+    /// Of no readings.
+    pub(super) fn new(wants: Wants) -> Self {
+        let more = wants.ends || wants.ranks;
+        Self {
+            moments: Moments::new(wants.squares),
+            low: i64::MAX,
+            high: i64::MIN,
+            more: more.then(|| {
+                Box::new(More {
+                    ends: None,
+                    ranks: wants.ranks.then(|| Ranks::Exact(Vec::new())),
+                })
+            }),
+        }
+    }
+
+    /// Puts a reading in, never [`NULL`]. Of equal times the one that came later is the later.
+    #[inline]
+    pub(super) fn add(&mut self, time: i64, x: f64) {
+        self.moments.add(x);
+        if !x.is_nan() {
+            let place = order(x);
+            self.low = self.low.min(place);
+            self.high = self.high.max(place);
+        }
+        if let Some(more) = self.more.as_deref_mut() {
+            more.add(time, x);
+        }
+    }
+
+    /// Puts all of another window in, whose readings came later.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.moments.merge(&other.moments);
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+        if let (Some(mine), Some(theirs)) = (self.more.as_deref_mut(), other.more.as_deref()) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// Appends a cell per figure, in config order: the bits of a double, those of
+    /// [`NULL`], or the count itself.
+    pub(super) fn write(&mut self, aggregates: &[Aggregate], cells: &mut Vec<u64>) {
+        for aggregate in aggregates {
+            cells.push(self.cell(*aggregate));
+        }
+    }
+
+    fn cell(&mut self, aggregate: Aggregate) -> u64 {
+        let moments = &self.moments;
+        cell(match aggregate {
+            Aggregate::Count => return moments.count(),
+            Aggregate::Sum => moments.sum(),
+            Aggregate::Mean => moments.mean(),
+            Aggregate::Min => self.extreme(self.low),
+            Aggregate::Max => self.extreme(self.high),
+            Aggregate::First => self.ends().map(|ends| ends.first.1),
+            Aggregate::Last => self.ends().map(|ends| ends.last.1),
+            Aggregate::Variance => moments.variance(true),
+            Aggregate::Stddev => moments.stddev(true),
+            Aggregate::VariancePop => moments.variance(false),
+            Aggregate::StddevPop => moments.stddev(false),
+            Aggregate::Percentile(p) => self.percentile(p),
+        })
+    }
+
+    fn ends(&self) -> Option<Ends> {
+        self.more.as_deref().and_then(|more| more.ends)
+    }
+
+    /// NaN counts only where there is nothing else.
+    fn extreme(&self, place: i64) -> Option<f64> {
+        let some = self.low <= self.high;
+        some.then(|| at_order(place))
+            .or_else(|| (self.moments.nan_count() > 0).then_some(f64::NAN))
+    }
+
+    fn percentile(&mut self, p: u8) -> Option<f64> {
+        let n = self.moments.count() - self.moments.nan_count();
+        if n == 0 {
+            return self.extreme(0);
+        }
+        let ranks = self.more.as_deref_mut()?.ranks.as_mut()?;
+        ranks.at(nearest_rank(n, p))
+    }
+}
+
+/// The k of the k-th smallest of n that percentile p asks for.
+pub(super) fn nearest_rank(n: u64, p: u8) -> u64 {
+    // In wide integers: n times 99 may not fit.
+    let k = (u128::from(n) * u128::from(p)).div_ceil(100);
+    u64::try_from(k).expect("p is below 100")
+}
+
+impl More {
+    fn add(&mut self, time: i64, x: f64) {
+        let ends = self.ends.get_or_insert(Ends {
+            first: (time, x),
+            last: (time, x),
+        });
+        if time < ends.first.0 {
+            ends.first = (time, x);
+        }
+        if time >= ends.last.0 {
+            ends.last = (time, x);
+        }
+        if let Some(ranks) = self.ranks.as_mut().filter(|_| !x.is_nan()) {
+            ranks.add(x);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if let Some(theirs) = other.ends {
+            let ends = self.ends.get_or_insert(theirs);
+            if theirs.first.0 < ends.first.0 {
+                ends.first = theirs.first;
+            }
+            if theirs.last.0 >= ends.last.0 {
+                ends.last = theirs.last;
+            }
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.ranks, &other.ranks) {
+            mine.merge(theirs);
+        }
     }
 }
 
@@ -234,11 +410,60 @@ pub(super) fn nth(values: &mut [f64], k: u64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn percentile(values: impl Iterator<Item = f64>, p: u8) -> Cell {
-        let aggregates = [Aggregate::Percentile(p)];
-        let mut growing = Growing::new(Wants::of(&aggregates));
-        values.for_each(|x| growing.add(EventTime(0), x));
-        growing.cells(&aggregates).as_slice()[0]
+    fn figure(readings: impl IntoIterator<Item = (i64, f64)>, aggregate: Aggregate) -> f64 {
+        let mut figures = Figures::new(Wants::of(&[aggregate]));
+        for (time, x) in readings {
+            figures.add(time, x);
+        }
+        let mut cells = Vec::new();
+        figures.write(&[aggregate], &mut cells);
+        f64::from_bits(cells[0])
+    }
+
+    fn percentile(values: impl Iterator<Item = f64>, p: u8) -> f64 {
+        figure(values.map(|x| (0, x)), Aggregate::Percentile(p))
+    }
+
+    #[test]
+    fn extremes_and_ends() {
+        let nan = f64::NAN;
+        for (name, readings, want) in [
+            ("none", vec![], [NULL; 4]),
+            ("one", vec![(0, 2.5)], [2.5; 4]),
+            ("zeros", vec![(0, 0.0), (0, -0.0)], [-0.0, 0.0, 0.0, -0.0]),
+            ("NaN alone", vec![(3, nan)], [nan; 4]),
+            (
+                "NaN first",
+                vec![(3, nan), (4, -1.0)],
+                [-1.0, -1.0, nan, -1.0],
+            ),
+            (
+                "infinities",
+                vec![(9, f64::INFINITY), (8, f64::NEG_INFINITY)],
+                [
+                    f64::NEG_INFINITY,
+                    f64::INFINITY,
+                    f64::NEG_INFINITY,
+                    f64::INFINITY,
+                ],
+            ),
+            (
+                "a tie",
+                vec![(1, 1.0), (1, 2.0), (1, 3.0)],
+                [1.0, 3.0, 1.0, 3.0],
+            ),
+        ] {
+            let asked = [
+                Aggregate::Min,
+                Aggregate::Max,
+                Aggregate::First,
+                Aggregate::Last,
+            ];
+            for (aggregate, want) in asked.into_iter().zip(want) {
+                let got = figure(readings.iter().copied(), aggregate);
+                assert_eq!(got.to_bits(), want.to_bits(), "{name}: {aggregate}");
+            }
+        }
     }
 
     #[test]
@@ -253,7 +478,7 @@ mod tests {
             (91, 10.0),
             (99, 10.0),
         ] {
-            assert_eq!(percentile(ten(), p), Cell::Number(want), "p{p}");
+            assert_eq!(percentile(ten(), p), want, "p{p}");
         }
     }
 
@@ -266,9 +491,7 @@ mod tests {
         ] {
             let values = (0..n).map(|i| 1000.0 + i as f64);
             let want = 1000.0 + (n as f64 * 0.99).ceil() - 1.0;
-            let Cell::Number(got) = percentile(values, 99) else {
-                panic!("{name}: no number");
-            };
+            let got = percentile(values, 99);
             assert_eq!(got == want, exact, "{name}: {got} for {want}");
             assert!((got - want).abs() / want < 0.01, "{name}");
         }
@@ -277,8 +500,8 @@ mod tests {
     #[test]
     fn nan_counts_only_where_there_is_nothing_else() {
         let nan = || std::iter::once(f64::NAN);
-        assert!(matches!(percentile(nan(), 50), Cell::Number(x) if x.is_nan()));
-        assert_eq!(percentile(nan().chain([3.0]), 50), Cell::Number(3.0));
-        assert_eq!(percentile(std::iter::empty(), 50), Cell::Null);
+        assert_eq!(percentile(nan(), 50).to_bits(), f64::NAN.to_bits());
+        assert_eq!(percentile(nan().chain([3.0]), 50), 3.0);
+        assert_eq!(percentile(std::iter::empty(), 50).to_bits(), NULL.to_bits());
     }
 }

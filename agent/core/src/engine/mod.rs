@@ -20,6 +20,7 @@ pub mod row;
 mod sliding;
 mod tail;
 mod tumbling;
+pub mod value;
 
 use std::fmt;
 
