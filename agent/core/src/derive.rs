@@ -296,26 +296,21 @@ mod tests {
     use forebay_wire::message::Quality;
 
     use super::*;
-    use crate::engine::config::{Aggregate, Bounds, Emit, KeySpec, TimeRules};
-    use crate::engine::config::{WindowKind, WindowSpec};
+    use crate::engine::config::{Aggregate, Bounds, Emit, TimeRules, WindowKind, WindowSpec};
     use crate::record::ValueKind;
     use crate::units::{Epoch, Span};
 
     const FIRST: TopicId = TopicId(16);
 
     fn window(name: &str) -> WindowSpec {
+        let kind = WindowKind::Sliding {
+            size: Span(10),
+            bounds: Bounds::HalfOpen,
+        };
         WindowSpec {
-            name: name.into(),
-            kind: WindowKind::Sliding {
-                size: Span(10),
-                bounds: Bounds::HalfOpen,
-            },
-            channels: None,
-            devices: None,
-            key: KeySpec::DeviceChannel,
             aggregates: vec![Aggregate::Count],
             emit: Emit::EveryUpdate,
-            finalize: false,
+            ..WindowSpec::new(name, kind)
         }
     }
 

@@ -79,6 +79,8 @@ pub const NAME_BYTES_MAX: usize = 64;
 pub const WINDOW_SPAN_MAX: i64 = 1 << 60;
 /// Hopping windows over one reading: what it may cost to write them.
 pub const HOPS_PER_WINDOW_MAX: i64 = 10_000;
+/// Readings in one window of the last n.
+pub const ROWS_PER_WINDOW_MAX: u32 = 1_000_000;
 /// Largest event time, us, before and after 1970: about 146,000 years.
 pub const EVENT_TIME_MAX: i64 = 1 << 62;
 

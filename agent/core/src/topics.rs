@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::config::{Bounds, Emit, IdleAfter, KeySpec, TimeRules, WindowKind, WindowSpec};
+use crate::engine::config::{
+    Bounds, CalendarUnit, Emit, Grid, IdleAfter, KeySpec, TimeRules, WindowKind, WindowSpec,
+};
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
 use crate::log::key::TopicPartition;
@@ -151,8 +153,18 @@ fn meta_key(window: &WindowSpec, rules: &TimeRules) -> Vec<u8> {
 /// new setting adds a word only when it is not at its default, so that streams
 /// survive an upgrade.
 fn definition(window: &WindowSpec, rules: &TimeRules) -> String {
-    let kind = match window.kind {
-        WindowKind::Tumbling { size, offset } => format!("tumbling {} {}", size.0, offset.0),
+    let kind = match &window.kind {
+        WindowKind::Tumbling(Grid::Fixed { size, offset }) => {
+            format!("tumbling {} {}", size.0, offset.0)
+        }
+        WindowKind::Tumbling(Grid::Calendar { unit, zone }) => {
+            let unit = match unit {
+                CalendarUnit::Day => "day",
+                CalendarUnit::Week => "week",
+                CalendarUnit::Month => "month",
+            };
+            format!("tumbling {unit} {}", zone.name())
+        }
         WindowKind::Hopping { size, hop, offset } => {
             format!("hopping {} {} {}", size.0, hop.0, offset.0)
         }
@@ -160,14 +172,21 @@ fn definition(window: &WindowSpec, rules: &TimeRules) -> String {
             Bounds::HalfOpen => format!("sliding {} half_open", size.0),
             Bounds::Closed => format!("sliding {} closed", size.0),
         },
+        WindowKind::Rows { n } => format!("rows {n}"),
+        WindowKind::Session { gap } => format!("session {}", gap.0),
     };
     let only = |names: &Option<Vec<String>>| {
         let names = names.as_ref().map(|names| names.join(","));
         names.unwrap_or_else(|| String::from("*"))
     };
     let key = match window.key {
-        KeySpec::DeviceChannel => "device,channel",
-        KeySpec::Device => "device",
+        KeySpec::DEVICE_CHANNEL => "device,channel",
+        KeySpec::DEVICE => "device",
+        KeySpec::CHANNEL => "channel",
+        KeySpec {
+            device: false,
+            channel: false,
+        } => "",
     };
     let emit = match window.emit {
         Emit::OnClose => "on_close",
@@ -206,18 +225,13 @@ mod tests {
     use crate::units::Span;
 
     fn window(name: &str, size: i64) -> WindowSpec {
+        let kind = WindowKind::Sliding {
+            size: Span(size),
+            bounds: Bounds::HalfOpen,
+        };
         WindowSpec {
-            name: String::from(name),
-            kind: WindowKind::Sliding {
-                size: Span(size),
-                bounds: Bounds::HalfOpen,
-            },
-            channels: None,
-            devices: None,
-            key: KeySpec::DeviceChannel,
             aggregates: vec![Aggregate::Mean],
-            emit: Emit::OnClose,
-            finalize: false,
+            ..WindowSpec::new(name, kind)
         }
     }
 

@@ -18,9 +18,7 @@ pub mod scenario;
 use std::collections::BTreeMap;
 
 use forebay_core::effect::GatewayConfig;
-use forebay_core::engine::config::{
-    Aggregate, Bounds, Emit, EngineConfig, KeySpec, TimeRules, WindowKind, WindowSpec,
-};
+use forebay_core::engine::config::{Bounds, EngineConfig, Grid, TimeRules, WindowKind, WindowSpec};
 use forebay_core::forward::ForwardConfig;
 use forebay_core::ingest::Router;
 use forebay_core::payload::GatewayName;
@@ -111,25 +109,10 @@ pub fn run_in(seed: u64, scenario: Scenario) -> Outcome {
 /// The windows of every world.
 #[must_use]
 pub fn engine_config() -> EngineConfig {
-    let window = |name: &str, kind| WindowSpec {
-        name: name.into(),
-        kind,
-        channels: None,
-        devices: None,
-        key: KeySpec::DeviceChannel,
-        aggregates: vec![
-            Aggregate::Count,
-            Aggregate::Mean,
-            Aggregate::Min,
-            Aggregate::Max,
-        ],
-        emit: Emit::OnClose,
-        finalize: false,
-    };
-    let tumbling = WindowKind::Tumbling {
+    let tumbling = WindowKind::Tumbling(Grid::Fixed {
         size: Span(2 * SECOND as i64),
         offset: Span(0),
-    };
+    });
     let sliding = WindowKind::Sliding {
         size: Span(SECOND as i64),
         bounds: Bounds::HalfOpen,
@@ -139,7 +122,10 @@ pub fn engine_config() -> EngineConfig {
             out_of_order: Span(500_000),
             ..TimeRules::default()
         },
-        windows: vec![window("two_seconds", tumbling), window("rolling", sliding)],
+        windows: vec![
+            WindowSpec::new("two_seconds", tumbling),
+            WindowSpec::new("rolling", sliding),
+        ],
     }
 }
 

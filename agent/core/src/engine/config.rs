@@ -8,11 +8,14 @@ use std::fmt;
 
 use crate::units::Span;
 
+pub use crate::engine::calendar::{CalendarUnit, Zone};
+
 /// The pipeline of one agent, or of one `forebay try`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineConfig {
     pub time: TimeRules,
-    /// In config order, which is the order of their output.
+    /// In the order of their output: that of the config, but what a window reads
+    /// stands before it.
     pub windows: Vec<WindowSpec>,
 }
 
@@ -53,6 +56,11 @@ pub struct WindowSpec {
     /// Name of the output stream, unique among windows.
     pub name: String,
     pub kind: WindowKind,
+    pub from: Source,
+    /// The figure of a row of another window that is taken as a reading's value.
+    pub value: Aggregate,
+    /// Not that figure but the exact state of the rows of another window is taken.
+    pub merge: bool,
     /// Channels taken; `None` takes all.
     pub channels: Option<Vec<String>>,
     /// Devices taken; `None` takes all.
@@ -65,16 +73,64 @@ pub struct WindowSpec {
     pub finalize: bool,
 }
 
-/// The shape of a window. Sizes are longer than 0.
+impl WindowSpec {
+    /// A window over readings with all else at its default.
+    #[must_use]
+    pub fn new(name: &str, kind: WindowKind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            from: Source::Readings,
+            value: Aggregate::Mean,
+            merge: false,
+            channels: None,
+            devices: None,
+            key: KeySpec::DEVICE_CHANNEL,
+            aggregates: vec![
+                Aggregate::Count,
+                Aggregate::Mean,
+                Aggregate::Min,
+                Aggregate::Max,
+            ],
+            emit: Emit::OnClose,
+            finalize: false,
+        }
+    }
+}
+
+/// What a window reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Readings,
+    /// The rows of the window at this place in [`EngineConfig::windows`], which is
+    /// before its reader's.
+    Window(u16),
+}
+
+/// The shape of a window. Sizes are longer than 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WindowKind {
-    /// `[start, start + size)`, starts at `offset` plus a multiple of `size`.
-    Tumbling { size: Span, offset: Span },
+    /// One after the other without a hole.
+    Tumbling(Grid),
     /// `[start, start + size)` at every `offset` plus a multiple of `hop`; at most
     /// [`crate::limits::HOPS_PER_WINDOW_MAX`] over one reading.
     Hopping { size: Span, hop: Span, offset: Span },
     /// One window per reading, that ends at it.
     Sliding { size: Span, bounds: Bounds },
+    /// One window per reading: it and those before it, `n` in all, 1 to
+    /// [`crate::limits::ROWS_PER_WINDOW_MAX`].
+    Rows { n: u32 },
+    /// `[first, last + gap)`: a pause of `gap` ends it.
+    Session { gap: Span },
+}
+
+/// Where tumbling windows start and end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grid {
+    /// `[start, start + size)`, starts at `offset` plus a multiple of `size`.
+    Fixed { size: Span, offset: Span },
+    /// The days, weeks or months of a time zone.
+    Calendar { unit: CalendarUnit, zone: Zone },
 }
 
 /// Which ends of a rolling window belong to it.
@@ -86,13 +142,30 @@ pub enum Bounds {
     Closed,
 }
 
-/// What separates the windows of one operator. All keys hold the device, so a
-/// window never has to wait for another device.
+/// What separates the windows of one operator: each combination of the columns
+/// that are in the key has its own. Where the device is in it, a window waits
+/// for its own device only, else for all that are not idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeySpec {
-    DeviceChannel,
+pub struct KeySpec {
+    pub device: bool,
+    pub channel: bool,
+}
+
+impl KeySpec {
+    pub const DEVICE_CHANNEL: Self = Self {
+        device: true,
+        channel: true,
+    };
     /// All channels of a device in one window.
-    Device,
+    pub const DEVICE: Self = Self {
+        device: true,
+        channel: false,
+    };
+    /// A channel over all devices.
+    pub const CHANNEL: Self = Self {
+        device: false,
+        channel: true,
+    };
 }
 
 /// When a window is written.

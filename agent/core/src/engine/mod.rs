@@ -7,6 +7,7 @@
 //! the operators in config order. Memory is bounded by the number of series and
 //! by what their windows hold. Knows no clock, no log and no text format.
 
+mod calendar;
 pub mod config;
 pub mod counters;
 mod device;

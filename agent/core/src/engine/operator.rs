@@ -1,7 +1,7 @@
 //! All kinds of operators behind one face: readings in, timers by watermark,
 //! rows out. A new kind is a variant here.
 
-use crate::engine::config::{EngineConfig, WindowKind, WindowSpec};
+use crate::engine::config::{EngineConfig, Grid, WindowKind, WindowSpec};
 use crate::engine::counters::Taken;
 use crate::engine::hopping::Hopping;
 use crate::engine::route::{DeviceId, SeriesId, SeriesInfo};
@@ -22,12 +22,15 @@ impl Operator {
     pub(super) fn new(at: usize, spec: &WindowSpec, config: &EngineConfig) -> Self {
         let stream = StreamId::Window(u16::try_from(at).expect("at most WINDOWS_MAX windows"));
         match spec.kind {
-            WindowKind::Tumbling { size, offset } => Self::Tumbling(Tumbling::new(
+            WindowKind::Tumbling(Grid::Fixed { size, offset }) => Self::Tumbling(Tumbling::new(
                 stream,
                 spec,
                 (size, offset),
                 config.time.allowed_lateness,
             )),
+            WindowKind::Tumbling(Grid::Calendar { .. })
+            | WindowKind::Rows { .. }
+            | WindowKind::Session { .. } => panic!("the config refuses these kinds"),
             WindowKind::Hopping { size, hop, offset } => Self::Hopping(Hopping::new(
                 stream,
                 spec,

@@ -91,8 +91,8 @@ impl Routes {
             return false;
         }
         let shared = match self.key {
-            KeySpec::Device => self.slots_of[device].first().copied(),
-            KeySpec::DeviceChannel => None,
+            KeySpec { channel: false, .. } => self.slots_of[device].first().copied(),
+            KeySpec { channel: true, .. } => None,
         };
         if let Some(slot) = shared {
             self.slot_of.push(slot);
@@ -101,8 +101,8 @@ impl Routes {
         let slot = Slot::try_from(self.heads.len()).expect("fewer slots than series");
         self.slot_of.push(slot);
         let channel = match self.key {
-            KeySpec::Device => None,
-            KeySpec::DeviceChannel => Some(&series.channel),
+            KeySpec { channel: false, .. } => None,
+            KeySpec { channel: true, .. } => Some(&series.channel),
         };
         self.heads.push(RowHead::new(
             self.stream,

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use self::model::{Model, in_words};
 use super::config::{
-    Aggregate, Bounds, Emit, EngineConfig, IdleAfter, KeySpec, TimeRules, WindowKind, WindowSpec,
+    Aggregate, Bounds, Emit, EngineConfig, Grid, IdleAfter, KeySpec, TimeRules, WindowKind,
+    WindowSpec,
 };
 use super::*;
 
@@ -20,10 +21,10 @@ const AGGREGATES: [Aggregate; 6] = [
 ];
 
 fn tumbling(size: i64, offset: i64) -> WindowKind {
-    WindowKind::Tumbling {
+    WindowKind::Tumbling(Grid::Fixed {
         size: Span(size),
         offset: Span(offset),
-    }
+    })
 }
 
 fn hopping(size: i64, hop: i64, offset: i64) -> WindowKind {
@@ -43,14 +44,8 @@ fn sliding(size: i64, bounds: Bounds) -> WindowKind {
 
 fn window(name: &str, kind: WindowKind) -> WindowSpec {
     WindowSpec {
-        name: name.into(),
-        kind,
-        channels: None,
-        devices: None,
-        key: KeySpec::DeviceChannel,
         aggregates: AGGREGATES.to_vec(),
-        emit: Emit::OnClose,
-        finalize: false,
+        ..WindowSpec::new(name, kind)
     }
 }
 
@@ -327,7 +322,7 @@ fn idleness_by_itself_waits_three_usual_intervals() {
 #[test]
 fn a_key_of_the_device_takes_all_its_channels() {
     let mut spec = window("w", tumbling(10, 0));
-    spec.key = KeySpec::Device;
+    spec.key = KeySpec::DEVICE;
     spec.aggregates = vec![Aggregate::Count];
     let given = [
         ("a", "y", 1, Some(1)),

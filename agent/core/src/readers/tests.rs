@@ -8,7 +8,7 @@ use forebay_wire::message::Quality;
 use proptest::prelude::*;
 
 use super::*;
-use crate::engine::config::{Aggregate, Bounds, Emit, KeySpec, TimeRules, WindowKind, WindowSpec};
+use crate::engine::config::{Aggregate, Bounds, Emit, Grid, TimeRules, WindowKind, WindowSpec};
 use crate::log::decode::decode;
 use crate::log::key::BlockKey;
 use crate::record::{ReadingRecord, Series, ValueKind};
@@ -20,14 +20,9 @@ const WINDOW: i64 = 10;
 
 fn config() -> EngineConfig {
     let window = |name: &str, kind, emit| WindowSpec {
-        name: name.into(),
-        kind,
-        channels: None,
-        devices: None,
-        key: KeySpec::DeviceChannel,
         aggregates: vec![Aggregate::Count, Aggregate::Sum],
         emit,
-        finalize: false,
+        ..WindowSpec::new(name, kind)
     };
     let (size, offset) = (Span(WINDOW), Span(0));
     let sliding = WindowKind::Sliding {
@@ -42,7 +37,7 @@ fn config() -> EngineConfig {
         windows: vec![
             window(
                 "tumbling",
-                WindowKind::Tumbling { size, offset },
+                WindowKind::Tumbling(Grid::Fixed { size, offset }),
                 Emit::OnClose,
             ),
             window("sliding", sliding, Emit::EveryUpdate),

@@ -2,7 +2,7 @@
 //! is refused here, by name.
 
 use forebay_core::engine::config::{
-    AGGREGATE_NAMES, Aggregate, Bounds, Emit, EngineConfig, IdleAfter, KeySpec, TimeRules,
+    AGGREGATE_NAMES, Aggregate, Bounds, Emit, EngineConfig, Grid, IdleAfter, KeySpec, TimeRules,
     WindowKind, WindowSpec,
 };
 use forebay_core::limits::{
@@ -107,14 +107,13 @@ fn window(table: &Table<'_>, all: &[Table<'_>]) -> Result<WindowSpec, ConfigErro
     let size = window_span(&size_field, longer_than_zero(&size_field)?)?;
     let emit = emit(table, kind)?;
     Ok(WindowSpec {
-        name: name.name()?,
-        kind: shape(table, kind, size)?,
         channels: names(table, "channels")?,
         devices: names(table, "devices")?,
         key: key(table)?,
         aggregates: aggregates(table)?,
         emit,
         finalize: finalize(table, kind, emit)?,
+        ..WindowSpec::new(&name.name()?, shape(table, kind, size)?)
     })
 }
 
@@ -172,7 +171,7 @@ fn shape(table: &Table<'_>, kind: Kind, size: Span) -> Result<WindowKind, Config
         }
         return Ok(WindowKind::Hopping { size, hop, offset });
     }
-    Ok(WindowKind::Tumbling { size, offset })
+    Ok(WindowKind::Tumbling(Grid::Fixed { size, offset }))
 }
 
 fn emit(table: &Table<'_>, kind: Kind) -> Result<Emit, ConfigError> {
@@ -230,8 +229,8 @@ fn key(table: &Table<'_>) -> Result<KeySpec, ConfigError> {
         columns.iter().any(|c| c == "device"),
         columns.iter().any(|c| c == "channel"),
     ) {
-        (true, true) => Ok(KeySpec::DeviceChannel),
-        (true, false) => Ok(KeySpec::Device),
+        (true, true) => Ok(KeySpec::DEVICE_CHANNEL),
+        (true, false) => Ok(KeySpec::DEVICE),
         (false, _) => Err(field.bad("has no device; windows across devices are not supported yet")),
     }
 }

@@ -3,26 +3,32 @@
 use std::collections::BTreeMap;
 
 use super::Given;
-use crate::engine::config::{Bounds, EngineConfig, WindowKind};
+use crate::engine::config::{Bounds, EngineConfig, Grid, WindowKind};
 use crate::engine::row::{Body, Cell, OutRow, StreamId};
 use crate::units::Span;
 
 /// Starts of all windows over a time.
-fn starts(kind: WindowKind, time: i64) -> Vec<i64> {
+fn starts(kind: &WindowKind, time: i64) -> Vec<i64> {
     let (size, hop, offset) = match kind {
-        WindowKind::Tumbling { size, offset } => (size.0, size.0, offset.0),
+        WindowKind::Tumbling(Grid::Fixed { size, offset }) => (size.0, size.0, offset.0),
         WindowKind::Hopping { size, hop, offset } => (size.0, hop.0, offset.0),
-        WindowKind::Sliding { .. } => return Vec::new(),
+        WindowKind::Tumbling(Grid::Calendar { .. })
+        | WindowKind::Sliding { .. }
+        | WindowKind::Rows { .. }
+        | WindowKind::Session { .. } => return Vec::new(),
     };
     let near = (time - size..=time).filter(|s| (s - offset).rem_euclid(hop) == 0);
     near.filter(|s| *s + size > time).collect()
 }
 
-fn size_of(kind: WindowKind) -> i64 {
+fn size_of(kind: &WindowKind) -> i64 {
     match kind {
-        WindowKind::Tumbling { size, .. }
+        WindowKind::Tumbling(Grid::Fixed { size, .. })
         | WindowKind::Hopping { size, .. }
         | WindowKind::Sliding { size, .. } => size.0,
+        WindowKind::Tumbling(Grid::Calendar { .. })
+        | WindowKind::Rows { .. }
+        | WindowKind::Session { .. } => 0,
     }
 }
 
@@ -71,11 +77,11 @@ impl<'a> Model<'a> {
         let after = self.watermark(device);
         let (mut refused, mut takers, mut partly) = (0, 0, false);
         for (at, spec) in self.config.windows.iter().enumerate() {
-            match spec.kind {
+            match spec.kind.clone() {
                 WindowKind::Tumbling { .. } | WindowKind::Hopping { .. } => {
-                    let ends = |s: &i64| s + size_of(spec.kind);
+                    let ends = |s: &i64| s + size_of(&spec.kind);
                     let lateness = self.config.time.allowed_lateness.0;
-                    let mut over = starts(spec.kind, time);
+                    let mut over = starts(&spec.kind, time);
                     takers += usize::from(!over.is_empty());
                     let all = over.len();
                     over.retain(|s| ends(s) + lateness > before);
@@ -101,6 +107,7 @@ impl<'a> Model<'a> {
                         }
                     }
                 }
+                WindowKind::Rows { .. } | WindowKind::Session { .. } => {}
             }
             self.advance(at, Some(device), after);
         }
@@ -112,12 +119,12 @@ impl<'a> Model<'a> {
 
     fn advance(&mut self, at: usize, device: Option<&str>, watermark: i64) {
         let mine = |d: &str| device.is_none_or(|one| one == d);
-        match self.config.windows[at].kind {
+        match self.config.windows[at].kind.clone() {
             kind @ (WindowKind::Tumbling { .. } | WindowKind::Hopping { .. }) => {
                 let mut due: Vec<Key> = Vec::new();
                 for ((d, channel, ..), over) in &self.held[at] {
                     for start in over {
-                        let key = (start + size_of(kind), *start, *d, *channel);
+                        let key = (start + size_of(&kind), *start, *d, *channel);
                         if mine(d) && key.0 <= watermark && !self.told[at].contains_key(&key) {
                             due.push(key);
                         }
@@ -146,6 +153,7 @@ impl<'a> Model<'a> {
                         .push(format!("{at} {device} {channel} {time} {figures}"));
                 }
             }
+            WindowKind::Rows { .. } | WindowKind::Session { .. } => {}
         }
     }
 
