@@ -2,11 +2,11 @@
 //! 0. Reads any offset. Years 1 to 9999; other times are written as integers.
 //! Knows no zone and no clock.
 
-use std::io::Write;
-
+use crate::json;
 use crate::units::EventTime;
 
 const SECOND_US: i64 = 1_000_000;
+const MICROS: u64 = SECOND_US.unsigned_abs();
 const DAY_SECONDS: i64 = 86_400;
 /// 0001-01-01T00:00:00Z
 const FIRST_WITH_TEXT: i64 = -62_135_596_800 * SECOND_US;
@@ -18,30 +18,32 @@ const END_OF_TEXT: i64 = 253_402_300_800 * SECOND_US;
 pub fn write_json(time: EventTime, out: &mut Vec<u8>) {
     let us = time.0;
     if !(FIRST_WITH_TEXT..END_OF_TEXT).contains(&us) {
-        write!(out, "{us}").expect("a Vec takes all bytes");
+        json::write_signed(us, out);
         return;
     }
-    let (seconds, fraction) = (us.div_euclid(SECOND_US), us.rem_euclid(SECOND_US));
-    let (days, in_day) = (
-        seconds.div_euclid(DAY_SECONDS),
-        seconds.rem_euclid(DAY_SECONDS),
-    );
+    // From the first moment with a text on nothing is negative.
+    let since = us.abs_diff(FIRST_WITH_TEXT);
+    let (seconds, fraction) = (since / MICROS, since % MICROS);
+    let (days, in_day) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
-    let (hour, minute, second) = (in_day / 3600, in_day / 60 % 60, in_day % 60);
     let mut text = *b"\"0000-00-00T00:00:00.000000Z\"";
-    digits(&mut text[1..5], year);
-    digits(&mut text[6..8], month);
-    digits(&mut text[9..11], day);
-    digits(&mut text[12..14], hour);
-    digits(&mut text[15..17], minute);
-    digits(&mut text[18..20], second);
+    let mut put = |at: usize, n: u64| text[at..at + 2].copy_from_slice(&json::pair(n));
+    put(1, year / 100);
+    put(3, year);
+    put(6, month);
+    put(9, day);
+    put(12, in_day / 3600);
+    put(15, in_day / 60 % 60);
+    put(18, in_day % 60);
     if fraction == 0 {
-        out.extend_from_slice(&text[..20]);
-        out.extend_from_slice(b"Z\"");
-    } else {
-        digits(&mut text[21..27], fraction);
-        out.extend_from_slice(&text);
+        text[20..22].copy_from_slice(b"Z\"");
+        out.extend_from_slice(&text[..22]);
+        return;
     }
+    put(21, fraction / 10_000);
+    put(23, fraction / 100);
+    put(25, fraction);
+    out.extend_from_slice(&text);
 }
 
 /// The same as a value of JSON.
@@ -58,18 +60,11 @@ pub fn time_value(time: EventTime) -> serde_json::Value {
     }
 }
 
-fn digits(to: &mut [u8], mut n: i64) {
-    for at in to.iter_mut().rev() {
-        *at = b'0' + u8::try_from(n % 10).expect("one digit");
-        n /= 10;
-    }
-}
-
-/// Year, month and day of a day counted from 1970-01-01.
-fn civil(days: i64) -> (i64, i64, i64) {
+/// Year, month and day of a day counted from 0001-01-01.
+fn civil(days: u64) -> (u64, u64, u64) {
     // Years that start in March, in eras of 400 years: the leap day comes last.
-    let day = days + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let day = days + 306;
+    let (era, of_era) = (day / 146_097, day % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let from_march = (5 * of_year + 2) / 153;
@@ -78,11 +73,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
     } else {
         from_march - 9
     };
-    let year = year + era * 400 + i64::from(month <= 2);
+    let year = year + era * 400 + u64::from(month <= 2);
     (year, month, of_year - (153 * from_march + 2) / 5 + 1)
 }
 
-/// Days from 1970-01-01; the other way round of [`civil`].
+/// Days from 1970-01-01; the other way round of [`civil`], but for where it counts from.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -123,6 +118,84 @@ pub fn parse(text: &str) -> Option<EventTime> {
     let seconds = days_of(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second;
     rest.is_empty()
         .then(|| EventTime((seconds - offset) * SECOND_US + fraction))
+}
+
+/// Reads many times one after the other: what is not the form
+/// `2026-03-01T00:00:00Z`, with any decimals, takes the way of [`parse`]. Gives what
+/// [`parse`] gives.
+#[derive(Debug, Clone)]
+pub struct TimeReader {
+    /// Date, hour and minute that were read last: mostly those of the next time too.
+    minute: [u8; MINUTE_BYTES],
+    /// Where that minute starts, us.
+    start: i64,
+}
+
+/// `2026-03-01T00:00:`
+const MINUTE_BYTES: usize = 17;
+
+impl Default for TimeReader {
+    fn default() -> Self {
+        Self {
+            minute: *b"1970-01-01T00:00:",
+            start: 0,
+        }
+    }
+}
+
+impl TimeReader {
+    /// Reads RFC 3339 as [`parse`] does.
+    pub fn read(&mut self, text: &[u8]) -> Option<EventTime> {
+        match self.read_plain(text) {
+            Some(time) => Some(time),
+            None => parse(std::str::from_utf8(text).ok()?),
+        }
+    }
+
+    fn read_plain(&mut self, text: &[u8]) -> Option<EventTime> {
+        let (minute, rest) = text.split_first_chunk()?;
+        if *minute != self.minute {
+            self.move_to_minute(minute)?;
+        }
+        let (seconds, rest) = rest.split_first_chunk::<2>()?;
+        let second = two_digits(*seconds)?;
+        if second > 59 {
+            return None;
+        }
+        let time = self.start + second * SECOND_US;
+        if rest == b"Z" {
+            return Some(EventTime(time));
+        }
+        let decimals = rest.strip_prefix(b".")?.strip_suffix(b"Z")?;
+        let mut fraction = 0;
+        for byte in decimals.first_chunk::<6>().map_or(decimals, |six| six) {
+            fraction = fraction * 10 + digit(*byte)?;
+        }
+        if !(1..=6).contains(&decimals.len()) {
+            return None;
+        }
+        Some(EventTime(time + fraction * SCALES[6 - decimals.len()]))
+    }
+
+    #[cold]
+    fn move_to_minute(&mut self, minute: &[u8; MINUTE_BYTES]) -> Option<()> {
+        let mut whole = *b"0000-00-00T00:00:00Z";
+        whole[..MINUTE_BYTES].copy_from_slice(minute);
+        self.start = parse(std::str::from_utf8(&whole).ok()?)?.0;
+        self.minute = *minute;
+        Some(())
+    }
+}
+
+/// What one digit more is worth, from none missing of six decimals to all.
+const SCALES: [i64; 6] = [1, 10, 100, 1000, 10_000, 100_000];
+
+fn digit(byte: u8) -> Option<i64> {
+    byte.is_ascii_digit().then(|| i64::from(byte - b'0'))
+}
+
+fn two_digits(text: [u8; 2]) -> Option<i64> {
+    Some(digit(text[0])? * 10 + digit(text[1])?)
 }
 
 fn number(rest: &mut &[u8], len: usize) -> Option<i64> {
@@ -223,6 +296,11 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse(given).map(|t| t.0), want, "{given}");
+            let mut reader = TimeReader::default();
+            for again in ["first", "again"] {
+                let read = reader.read(given.as_bytes()).map(|t| t.0);
+                assert_eq!(read, want, "{given}, {again}");
+            }
         }
     }
 
@@ -235,7 +313,26 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(given in ".*") {
-            let _ = parse(&given);
+            prop_assert_eq!(TimeReader::default().read(given.as_bytes()), parse(&given));
+        }
+
+        #[test]
+        fn many_times_are_read_as_one_by_one(
+            base in 1_000_000_000_i64..2_000_000_000,
+            steps in prop::collection::vec((0_i64..90_000_000, 0_usize..27, "[0-9:.TtZz +-]{0,2}", any::<bool>()), 1..20),
+        ) {
+            let mut reader = TimeReader::default();
+            let mut us = base * SECOND_US;
+            for (step, at, other, broken) in steps {
+                us += if step % 3 == 0 { step } else { step / SECOND_US * SECOND_US };
+                let json = text(us);
+                let mut given = json.trim_matches('"').to_owned();
+                if broken {
+                    let at = at.min(given.len());
+                    given.replace_range(at..(at + other.len()).min(given.len()), &other);
+                }
+                prop_assert_eq!(reader.read(given.as_bytes()), parse(&given), "{}", given);
+            }
         }
     }
 }
