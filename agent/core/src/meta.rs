@@ -3,8 +3,8 @@
 
 use crate::log::bytes::Reader;
 
-/// Key and value of a meta entry. An empty value says that there is none: entries
-/// cannot be removed.
+/// Key and value of a meta entry. An empty value says that there is none: the store
+/// then removes the key.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
 /// `bytes`, which begin with their version, with their CRC-32C behind.

@@ -97,7 +97,8 @@ pub enum StoreEvent {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     pub blocks: Vec<StoredBlock>,
-    /// Small facts beside the log (marks, topic table, log identity): key to value.
+    /// Small facts beside the log (marks, topic table, log identity): key to value; an
+    /// empty value removes its key.
     pub meta: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -208,7 +209,7 @@ pub trait Store: Send {
     /// The next thing that the store has to say.
     fn poll_event(&mut self) -> Option<StoreEvent>;
 
-    /// A meta entry.
+    /// A meta entry; never an empty one.
     ///
     /// # Errors
     /// When the store cannot read.

@@ -118,6 +118,8 @@ fn agrees(script: &[Step], rig: &mut dyn Rig) {
                 let mut batch = model.append(*at, lengths);
                 batch.meta.clone_from(meta);
                 model.meta.extend(meta.iter().cloned());
+                // An empty value removes its key.
+                model.meta.retain(|_, value| !value.is_empty());
                 rig.store().append(&batch).unwrap();
             }
             Step::Sync => rig.store().sync().unwrap(),

@@ -365,10 +365,11 @@ impl Store for LogStore {
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.meta_waiting.get(key) {
-            Some(value) => Ok(Some(value.clone())),
-            None => self.meta.get(key),
-        }
+        let found = match self.meta_waiting.get(key) {
+            Some(value) => Some(value.clone()),
+            None => self.meta.get(key)?,
+        };
+        Ok(found.filter(|value| !value.is_empty()))
     }
 
     fn meta_with_prefix(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
@@ -376,6 +377,8 @@ impl Store for LogStore {
         let waiting = self.meta_waiting.iter();
         let waiting = waiting.filter(|(key, _)| key.starts_with(prefix));
         out.extend(waiting.map(|(key, value)| (key.clone(), value.clone())));
+        // Those that older versions wrote are still there.
+        out.retain(|_, value| !value.is_empty());
         Ok(out.into_iter().collect())
     }
 }

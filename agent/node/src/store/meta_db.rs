@@ -90,7 +90,7 @@ impl MetaDb {
         Ok(Self { db: Some(db) })
     }
 
-    /// Writes entries, all or none, and syncs them.
+    /// Writes entries, all or none, and syncs them; an empty value removes its key.
     ///
     /// # Errors
     /// When it cannot.
@@ -99,7 +99,7 @@ impl MetaDb {
         entries: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<(), StoreError> {
         let db = self.db.as_mut().ok_or_else(closed)?;
-        db.insert_all(TREE, entries)?;
+        db.set_all(TREE, entries)?;
         fault::point("sync.meta-written");
         db.sync()?;
         fault::point("sync.meta-synced");

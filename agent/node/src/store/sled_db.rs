@@ -167,6 +167,35 @@ impl SledDb {
             check_bounds(key, value.len());
             batch.insert(key, value);
         }
+        self.apply(tree, batch)
+    }
+
+    /// As [`SledDb::insert_all`], but an empty value removes its key.
+    ///
+    /// # Errors
+    /// When sled fails; see the module's text.
+    ///
+    /// # Panics
+    /// When a key or value is longer than the bounds above.
+    pub fn set_all<'a>(
+        &mut self,
+        tree: usize,
+        entries: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), StoreError> {
+        self.refuse_when_failed()?;
+        let mut batch = sled::Batch::default();
+        for (key, value) in entries {
+            check_bounds(key, value.len());
+            if value.is_empty() {
+                batch.remove(key);
+            } else {
+                batch.insert(key, value);
+            }
+        }
+        self.apply(tree, batch)
+    }
+
+    fn apply(&mut self, tree: usize, batch: sled::Batch) -> Result<(), StoreError> {
         let done = guarded("append", || {
             let applied = self.trees[tree].apply_batch(batch);
             applied.map_err(|error| sled_error("append", &error))

@@ -28,7 +28,13 @@ pub(super) struct Contents {
 impl Contents {
     pub(super) fn apply(&mut self, batch: &WriteBatch) {
         self.apply_blocks(batch);
-        self.meta.extend(batch.meta.iter().cloned());
+        for (key, value) in &batch.meta {
+            if value.is_empty() {
+                self.meta.remove(key);
+            } else {
+                self.meta.insert(key.clone(), value.clone());
+            }
+        }
     }
 
     pub(super) fn apply_blocks(&mut self, batch: &WriteBatch) {
