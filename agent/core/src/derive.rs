@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use forebay_wire::ids::DeviceUid;
 
+pub use crate::checkpoint::Place;
 use crate::commit::GroupCommit;
 use crate::engine::config::EngineConfig;
 use crate::engine::row::{OutRow, StreamId};
@@ -26,15 +27,6 @@ use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
 /// What a series of a block is to the engine and to the newest readings; no id
 /// when the engine takes no more series.
 pub type Known = (Option<SeriesId>, LiveIndex);
-
-/// A place in the order in which readings are read: layout by layout, under one
-/// layout first what was written before it, span by span, then its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
-    pub layout: u16,
-    pub step: u16,
-    pub offset: Offset,
-}
 
 /// How far a derived topic of one partition has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

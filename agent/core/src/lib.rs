@@ -30,6 +30,8 @@ pub mod commit;
 pub mod accounts;
 pub mod layout;
 
+pub mod checkpoint;
+
 pub mod num;
 
 pub mod engine;

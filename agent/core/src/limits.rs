@@ -98,6 +98,13 @@ pub const DERIVE_KEPT_EVERY_US: u64 = 10_000_000;
 /// Rows of one derived topic after its kept place that a start reads to know them
 /// again: those of the last batches. Where there are more, the kept place is lost.
 pub const STORED_ROWS_MAX: u64 = PENDING_RECORDS_MAX as u64;
+/// A state that changed is kept so long after its first change, after so many readings,
+/// rows or changed bytes of it, and after a window fired: at most so often then.
+pub const CHECKPOINT_EVERY_US: u64 = 5_000_000;
+pub const CHECKPOINT_READINGS: u64 = 10_000;
+pub const CHECKPOINT_ROWS: u64 = 32_768;
+pub const CHECKPOINT_BYTES: u64 = 1024 * 1024;
+pub const CHECKPOINT_SPACING_US: u64 = 100_000;
 /// Rows in the topic `control` for what one start found missing of one partition, and
 /// ranges of it that are remembered as told.
 pub const LOSS_ROWS_MAX: usize = 64;
@@ -131,6 +138,10 @@ const _: () = assert!(
     "a rejected message fits one value"
 );
 const _: () = assert!(CONTROL_BYTES_MAX <= MESSAGE_BYTES_MAX);
+const _: () = assert!(
+    CHECKPOINT_ROWS < STORED_ROWS_MAX,
+    "rows after the last checkpoint can be held to be compared"
+);
 /// Definitions of derived streams in the life of one log.
 pub const TOPICS_MAX: usize = 1024;
 /// Queries answered at the same time; one more is told to come again.

@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::checkpoint::PipelineHash;
 use crate::engine::config::{
-    Bounds, CalendarUnit, Emit, Grid, IdleAfter, KeySpec, TimeRules, WindowKind, WindowSpec,
+    Bounds, CalendarUnit, Emit, EngineConfig, Grid, IdleAfter, KeySpec, TimeRules, WindowKind,
+    WindowSpec,
 };
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
@@ -140,6 +142,18 @@ impl TopicTable {
         self.known.insert(key, (topic, nth));
         self.names.insert(topic, wire);
     }
+}
+
+/// Hash of everything that an engine's state depends on beside the log: all windows in
+/// order with their names, and the time rules. `version` is that of the state.
+#[must_use]
+pub fn pipeline_hash(config: &EngineConfig, version: u8) -> PipelineHash {
+    let mut text = format!("state {version}");
+    for window in &config.windows {
+        text.push_str(&format!("\n{}: ", window.name));
+        text.push_str(&definition(window, &config.time));
+    }
+    PipelineHash(fnv1a(text.as_bytes()))
 }
 
 fn meta_key(window: &WindowSpec, rules: &TimeRules) -> Vec<u8> {
@@ -305,6 +319,34 @@ mod tests {
         );
         let key = String::from_utf8(meta_key(&window, &rules)).expect("text");
         assert_eq!(key, "topic/a/6b1a1fa018fa06b0");
+    }
+
+    #[test]
+    fn a_pipeline_is_named_by_all_that_its_state_depends_on() {
+        let config = |windows: &[(&str, i64)], bound| EngineConfig {
+            time: TimeRules {
+                out_of_order: Span(bound),
+                ..TimeRules::default()
+            },
+            windows: windows
+                .iter()
+                .map(|(name, size)| window(name, *size))
+                .collect(),
+        };
+        let base = pipeline_hash(&config(&[("a", 1), ("b", 2)], 5), 1);
+        let same = pipeline_hash(&config(&[("a", 1), ("b", 2)], 5), 1);
+        assert_eq!(base, same);
+        for (name, windows, bound, version) in [
+            ("another size", &[("a", 1), ("b", 3)][..], 5, 1),
+            ("another name", &[("a", 1), ("c", 2)], 5, 1),
+            ("another order", &[("b", 2), ("a", 1)], 5, 1),
+            ("one less", &[("a", 1)], 5, 1),
+            ("another time rule", &[("a", 1), ("b", 2)], 6, 1),
+            ("another state", &[("a", 1), ("b", 2)], 5, 2),
+        ] {
+            let other = pipeline_hash(&config(windows, bound), version);
+            assert_ne!(base, other, "{name}");
+        }
     }
 
     #[test]

@@ -3,8 +3,12 @@
 //! or read back; bound: [`INDEX_ENTRIES_MAX`] entries, neighbours are merged above it.
 
 use super::block::BlockHead;
+use super::bytes::{Malformed, Reader, put_varint, put_zigzag};
 use crate::limits::INDEX_ENTRIES_MAX;
 use crate::units::{EventTime, Offset};
+
+/// Entries that are kept as one value: at most 40 bytes each.
+const PAGE_ENTRIES: usize = 128;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
@@ -18,6 +22,9 @@ struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct TimeIndex {
     entries: Vec<Entry>,
+    /// Entries before this one are as they were taken, on so many pages.
+    taken: usize,
+    pages: usize,
 }
 
 impl TimeIndex {
@@ -32,6 +39,41 @@ impl TimeIndex {
             time_min: head.time_min,
             time_max: head.time_max,
         });
+    }
+
+    /// Pages that changed since the last call, by number; `None` for those that are
+    /// gone.
+    pub fn take_changes(&mut self) -> Vec<(u32, Option<Vec<u8>>)> {
+        let all = self.entries.len().div_ceil(PAGE_ENTRIES);
+        let first = if self.taken < self.entries.len() {
+            self.taken / PAGE_ENTRIES
+        } else {
+            all
+        };
+        let pages = self.entries.chunks(PAGE_ENTRIES).zip(0_u32..);
+        let changed = pages.skip(first);
+        let gone = (all..self.pages).map(|page| (page as u32, None));
+        let out = changed.map(|(entries, page)| (page, Some(page_bytes(entries))));
+        let out = out.chain(gone).collect();
+        self.taken = self.entries.len();
+        self.pages = all;
+        out
+    }
+
+    /// The index of which these are all pages, in order; `None` when they do not read.
+    #[must_use]
+    pub fn restore<'a>(pages: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let mut out = Self::default();
+        for page in pages {
+            // None but the last is less than full.
+            if !out.entries.len().is_multiple_of(PAGE_ENTRIES) {
+                return None;
+            }
+            read_page(page, &mut out.entries).ok()?;
+            out.pages += 1;
+        }
+        out.taken = out.entries.len();
+        (out.entries.len() <= INDEX_ENTRIES_MAX).then_some(out)
     }
 
     /// First run of offsets at or after `from` that may hold times in
@@ -77,6 +119,47 @@ impl TimeIndex {
             })
         });
         self.entries = merged.collect();
+        self.taken = 0;
+    }
+}
+
+/// Each entry but the first after the one before; byte table in `checkpoint.md`.
+fn page_bytes(entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut end, mut time) = (0, 0);
+    for entry in entries {
+        put_zigzag(&mut out, entry.base.0.wrapping_sub(end).cast_signed());
+        put_varint(&mut out, entry.end.0.wrapping_sub(entry.base.0));
+        put_zigzag(&mut out, entry.time_min.0.wrapping_sub(time));
+        let wide = entry.time_max.0.wrapping_sub(entry.time_min.0);
+        put_varint(&mut out, wide.cast_unsigned());
+        (end, time) = (entry.end.0, entry.time_max.0);
+    }
+    out
+}
+
+fn read_page(page: &[u8], entries: &mut Vec<Entry>) -> Result<(), Malformed> {
+    let mut reader = Reader::new(page);
+    let (mut end, mut time) = (0_u64, 0_i64);
+    for _ in 0..PAGE_ENTRIES {
+        if reader.is_at_end() {
+            break;
+        }
+        let base = end.wrapping_add(reader.zigzag()?.cast_unsigned());
+        end = base.wrapping_add(reader.varint()?);
+        let time_min = time.wrapping_add(reader.zigzag()?);
+        time = time_min.wrapping_add(reader.varint()?.cast_signed());
+        entries.push(Entry {
+            base: Offset(base),
+            end: Offset(end),
+            time_min: EventTime(time_min),
+            time_max: EventTime(time),
+        });
+    }
+    if reader.is_at_end() {
+        Ok(())
+    } else {
+        Err(reader.malformed())
     }
 }
 
@@ -140,6 +223,63 @@ mod tests {
                 .expect("found");
             assert!((first.0..end.0).contains(&n));
         }
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_and_only_changes_are_kept() {
+        let mut index = TimeIndex::default();
+        let mut kept = std::collections::BTreeMap::new();
+        let mut keep = |index: &mut TimeIndex| {
+            let changes = index.take_changes();
+            let count = changes.len();
+            for (page, bytes) in changes {
+                match bytes {
+                    Some(bytes) => kept.insert(page, bytes),
+                    None => kept.remove(&page),
+                };
+            }
+            let again = TimeIndex::restore(kept.values().map(Vec::as_slice));
+            assert_eq!(again.expect("it reads").entries, index.entries);
+            count
+        };
+        assert_eq!(keep(&mut index), 0, "nothing");
+        let times = |n: u64| match n % 3 {
+            0 => (i64::MIN, i64::MAX),
+            1 => (-5, 7 + n as i64),
+            _ => (1_772_323_200_000_000, 1_772_323_200_000_001),
+        };
+        let last = INDEX_ENTRIES_MAX as u64 + 1;
+        for n in 0..=last {
+            index.push(&head(3 * n, 2, times(n)));
+            let page = PAGE_ENTRIES as u64;
+            if [1, page - 1, page, page + 1, last - 1, last].contains(&(n + 1)) || n == last {
+                let all = (n + 1).div_ceil(page) as usize;
+                let count = keep(&mut index);
+                assert!((1..=all).contains(&count), "{n}: {count}");
+                assert_eq!(keep(&mut index), 0, "nothing new");
+            }
+        }
+        let mut small = TimeIndex::default();
+        (0..130).for_each(|n| small.push(&head(n, 1, (0, 0))));
+        assert_eq!(small.take_changes().len(), 2);
+        small.push(&head(130, 1, (0, 0)));
+        assert_eq!(small.take_changes().len(), 1, "the last page alone");
+    }
+
+    #[test]
+    fn pages_that_do_not_read_are_no_index() {
+        let mut index = TimeIndex::default();
+        (0..3).for_each(|n| index.push(&head(n, 1, (5, 9))));
+        let pages = index.take_changes();
+        let (_, bytes) = &pages[0];
+        let bytes = bytes.as_deref().expect("a page");
+        for cut in [1, bytes.len() - 1] {
+            assert!(TimeIndex::restore([&bytes[..cut]].into_iter()).is_none());
+        }
+        let two = [bytes, bytes];
+        assert!(TimeIndex::restore(two.into_iter()).is_none(), "not full");
+        let long = page_bytes(&[index.entries[0]; PAGE_ENTRIES + 1]);
+        assert!(TimeIndex::restore([&long[..]].into_iter()).is_none());
     }
 
     #[test]
