@@ -241,6 +241,8 @@ fn count(block: &Block, records: std::ops::Range<usize>, ledger: &mut Ledger) {
                     &mut counts.gaps[reason]
                 });
             }
+            // No device's.
+            Record::Clock(_) => {}
         }
     }
 }

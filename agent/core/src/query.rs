@@ -249,7 +249,7 @@ impl Job {
                 {
                     self.on_reading(&series[usize::from(reading.series)], reading);
                 }
-                Record::Reading(_) | Record::Gap(_) => {}
+                Record::Reading(_) | Record::Gap(_) | Record::Clock(_) => {}
             }
         }
     }

@@ -565,6 +565,10 @@ impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
                 }
                 // A gap is an account of what is not there: no window has it.
                 Record::Gap(_) => {}
+                Record::Clock(clock) => {
+                    let place = (self.place)(Offset(block.base.0 + index as u64));
+                    let _ = (place, clock);
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the log holds, as values: readings, gaps and result rows. Knows neither
+//! What the log holds, as values: readings, gaps, what the clock said, result rows. Knows neither
 //! where they came from nor how they become bytes.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::limits::SCALE_MAX;
 use forebay_wire::message::{self, Quality};
 
-use crate::units::EventTime;
+use crate::units::{EventTime, Span};
 
 /// The stream of one channel in one boot of one device, as a block names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +86,12 @@ pub struct ReadingRecord {
 }
 
 impl ReadingRecord {
+    /// Whether its time comes from a clock that was not trusted.
+    #[must_use]
+    pub fn is_unsynced(&self) -> bool {
+        self.uncertainty_us == UNSYNCED_US
+    }
+
     /// Whether the value is a number of its series' kind.
     #[must_use]
     pub fn has_figure(&self, series: &Series) -> bool {
@@ -154,11 +160,45 @@ pub struct GapRecord {
     pub time: EventTime,
 }
 
+/// [`ReadingRecord::uncertainty_us`] of a reading whose time comes from a clock that was
+/// not trusted: the true time may be any.
+pub const UNSYNCED_US: u32 = u32::MAX;
+
+/// What a reading of the gateway's clock is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockTrust {
+    /// Nothing is judged by it, nor by what was known before.
+    No,
+    Yes,
+    /// It has just become trusted: the readings before whose time is not known, of the
+    /// same opening of the log, happened so much later than they say.
+    Since(Span),
+}
+
+/// What the gateway's clock said, for whoever reads the log: idleness and the future
+/// guard go by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockRecord {
+    pub now: EventTime,
+    pub trust: ClockTrust,
+}
+
+/// Names of these in JSON.
+#[must_use]
+pub fn trust_name(trust: ClockTrust) -> &'static str {
+    match trust {
+        ClockTrust::No => "untrusted",
+        ClockTrust::Yes => "trusted",
+        ClockTrust::Since(_) => "corrected",
+    }
+}
+
 /// What stands at one offset of a readings partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     Reading(ReadingRecord),
     Gap(GapRecord),
+    Clock(ClockRecord),
 }
 
 impl Record {
@@ -167,6 +207,7 @@ impl Record {
         match self {
             Self::Reading(reading) => reading.time,
             Self::Gap(gap) => gap.time,
+            Self::Clock(clock) => clock.now,
         }
     }
 }

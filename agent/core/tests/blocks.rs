@@ -12,8 +12,8 @@ use forebay_core::log::builder::{ReadingsBuilder, RowsBuilder};
 use forebay_core::log::decode::{decode, self_key};
 use forebay_core::log::key::{BlockKey, StoredBlock, TopicPartition};
 use forebay_core::log::merge::Merger;
-use forebay_core::record::{Figure, GapReason, ValueKind};
-use forebay_core::units::{Epoch, EventTime, Offset, PartitionId, TopicId};
+use forebay_core::record::{ClockRecord, ClockTrust, Figure, GapReason, ValueKind};
+use forebay_core::units::{Epoch, EventTime, Offset, PartitionId, Span, TopicId};
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::message::Quality;
 
@@ -184,6 +184,31 @@ fn small_block() -> Vec<u8> {
     builder.seal(place(0), Offset(1000), EPOCH)
 }
 
+/// What the clock said before and between readings: trusted, not, corrected.
+fn clock_block() -> Vec<u8> {
+    let mut builder = ReadingsBuilder::new();
+    for (n, (series, reading)) in board(2, 9, &mut Dice(1)).iter().enumerate() {
+        if let Some(clock) = clock(n) {
+            assert_eq!(builder.push_clock(&clock), Ok(()));
+        }
+        assert_eq!(builder.push_reading(series, reading), Ok(()));
+    }
+    builder.seal(place(0), Offset(1000), EPOCH)
+}
+
+fn clock(n: usize) -> Option<ClockRecord> {
+    let (now, trust) = match n {
+        0 => (START, ClockTrust::Yes),
+        4 => (7_000_000, ClockTrust::No),
+        7 => (START + 400_000, ClockTrust::Since(Span(START - 6_600_000))),
+        _ => return None,
+    };
+    Some(ClockRecord {
+        now: EventTime(now),
+        trust,
+    })
+}
+
 fn rows_block() -> Vec<u8> {
     let mut builder = RowsBuilder::default();
     for n in 0..3_i64 {
@@ -208,6 +233,7 @@ fn now() -> Vec<(&'static str, Vec<u8>)> {
         ("sealed", one(sealed(live(&board)))),
         ("sealed_doubles", one(sealed(live(&machine)))),
         ("rows", rows_block()),
+        ("live_with_clock", clock_block()),
     ]
 }
 
@@ -255,7 +281,7 @@ fn readings(bytes: &[u8]) -> Vec<Given> {
             series[usize::from(r.series)].clone(),
             ReadingRecord { series: 0, ..*r },
         )),
-        Record::Gap(_) => None,
+        Record::Gap(_) | Record::Clock(_) => None,
     };
     records.iter().filter_map(reading).collect()
 }
@@ -286,6 +312,16 @@ fn the_vectors_read_back() {
     let fault =
         |record: &&Record| matches!(record, Record::Reading(r) if r.quality == Quality::BusError);
     assert_eq!(records.iter().filter(fault).count(), 1);
+
+    let clocked = block("live_with_clock");
+    let (key, _) = self_key(clocked).unwrap();
+    let Body::Readings { records, .. } = decode(key, clocked).unwrap().body else {
+        panic!("readings expected")
+    };
+    for (at, n) in [(0, 0), (5, 4), (9, 7)] {
+        assert_eq!(Some(records[at]), clock(n).map(Record::Clock));
+    }
+    assert_eq!(readings(clocked), board(2, 9, &mut Dice(1)));
 
     let rows = block("rows");
     let (key, _) = self_key(rows).unwrap();

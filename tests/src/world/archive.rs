@@ -7,6 +7,7 @@ use forebay_core::log::block::{Body, GapRecord, ReadingRecord, Record, Series};
 use forebay_core::log::decode::decode;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::READINGS;
+use forebay_core::record::ClockRecord;
 use forebay_core::store::WriteBatch;
 
 /// One record of the log.
@@ -14,6 +15,7 @@ use forebay_core::store::WriteBatch;
 pub enum Entry {
     Reading(Series, ReadingRecord),
     Gap(GapRecord),
+    Clock(ClockRecord),
     Row(String),
 }
 
@@ -42,6 +44,7 @@ impl Archive {
                             Entry::Reading(series[usize::from(reading.series)].clone(), reading)
                         }
                         Record::Gap(gap) => Entry::Gap(gap),
+                        Record::Clock(clock) => Entry::Clock(clock),
                     })
                     .collect(),
             };
@@ -68,7 +71,7 @@ impl Archive {
         self.places.get(&at)
     }
 
-    /// Readings and gaps of all partitions.
+    /// Readings, gaps and clocks of all partitions.
     pub fn readings(&self) -> impl Iterator<Item = &Entry> {
         let readings = self.places.iter().filter(|(at, _)| at.topic == READINGS);
         readings.flat_map(|(_, place)| place.values())

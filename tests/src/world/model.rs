@@ -8,7 +8,7 @@ use forebay_core::engine::row::{OutRow, StreamId};
 use forebay_core::live::figure;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
-use forebay_core::record::{GapReason, gap_name};
+use forebay_core::record::{GapReason, gap_name, trust_name};
 use forebay_core::units::{PartitionId, TopicId};
 use forebay_core::upstream::rows::RowReader;
 use serde_json::Value;
@@ -209,6 +209,7 @@ fn is_line_of(line: &str, entry: &Entry) -> bool {
                 && json["first_ordinal"] == gap.first.0
                 && json["count"] == gap.count
         }
+        Entry::Clock(clock) => json["clock"] == trust_name(clock.trust),
         Entry::Reading(series, reading) => {
             json["device"] == series.uid.to_string()
                 && json["boot"] == series.boot.0
@@ -241,6 +242,7 @@ fn judge_ordinals(devices: &[WorldDevice], archive: &Archive, ends: &mut Ends, r
                 values.insert((uid, series.boot.0, ordinal), figure(series, reading));
                 (series.uid, series.boot, ordinal..ordinal + 1)
             }
+            Entry::Clock(_) => continue,
             Entry::Row(_) => panic!("rows in a readings topic"),
         };
         let known = seen.entry((u64::from_be_bytes(uid.0), boot.0)).or_default();
@@ -296,6 +298,7 @@ fn judge_accounts(archive: &Archive, status: &Value, replay: &str) {
                 let key = (gap.uid.to_string(), gap_name(gap.reason));
                 *gaps.entry(key).or_default() += gap.count;
             }
+            Entry::Clock(_) => {}
             Entry::Row(_) => panic!("rows in a readings topic"),
         }
     }
@@ -362,7 +365,9 @@ fn judge_results(gateway: &WorldGateway, replay: &str) {
                 .flat_map(BTreeMap::values)
                 .map(|entry| match entry {
                     Entry::Row(text) => text.clone(),
-                    Entry::Reading(..) | Entry::Gap(_) => panic!("readings among rows"),
+                    Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) => {
+                        panic!("readings among rows")
+                    }
                 })
                 .collect();
             assert_eq!(got, want, "{} of {partition:?}; {replay}", window.name);
@@ -380,7 +385,7 @@ fn judge_results_by_device(devices: &[WorldDevice], archive: &Archive, replay: &
             .readings()
             .filter_map(|entry| match entry {
                 Entry::Reading(series, reading) => Some((series, reading)),
-                Entry::Gap(_) | Entry::Row(_) => None,
+                Entry::Gap(_) | Entry::Clock(_) | Entry::Row(_) => None,
             })
             .filter(|(series, _)| u64::from_be_bytes(series.uid.0) == device.uid())
             .collect();
@@ -403,7 +408,7 @@ fn judge_results_by_device(devices: &[WorldDevice], archive: &Archive, replay: &
             for (at, place) in archive.places().filter(|(at, _)| at.topic == topic) {
                 let lines = place.values().filter_map(|entry| match entry {
                     Entry::Row(text) if text.contains(&name) => Some(text.clone()),
-                    Entry::Row(_) | Entry::Reading(..) | Entry::Gap(_) => None,
+                    Entry::Row(_) | Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) => None,
                 });
                 let here: Vec<String> = lines.collect();
                 let mut rest = want.iter();
@@ -440,7 +445,7 @@ fn logged(archive: &Archive, partition: PartitionId) -> Vec<Logged> {
             reading.time,
             figure(series, reading),
         )),
-        Entry::Gap(_) => None,
+        Entry::Gap(_) | Entry::Clock(_) => None,
         Entry::Row(_) => panic!("rows in a readings topic"),
     });
     readings.collect()

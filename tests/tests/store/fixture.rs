@@ -105,6 +105,7 @@ fn blocks(epoch: Epoch, from: u64) -> Vec<StoredBlock> {
                     appender.push_reading(&series(partition, offset), &reading, Mono(0));
                 }
                 Record::Gap(gap) => appender.push_gap(&gap, Mono(0)),
+                Record::Clock(clock) => appender.push_clock(&clock, Mono(0)),
             }
         }
         appender.seal();
@@ -164,7 +165,7 @@ fn read(store: &LogStore, at: TopicPartition) -> Vec<(Option<Series>, Record)> {
                 reading.series = 0;
                 (Some(series), Record::Reading(reading))
             }
-            Record::Gap(_) => (None, record),
+            Record::Gap(_) | Record::Clock(_) => (None, record),
         }));
     }
     out

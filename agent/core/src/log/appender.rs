@@ -8,6 +8,7 @@ use super::block::{GapRecord, ReadingRecord, Row, Series};
 use super::builder::{Full, ReadingsBuilder, RowsBuilder};
 use super::key::{BlockKey, StoredBlock, TopicPartition};
 
+use crate::record::ClockRecord;
 use crate::units::{Epoch, Mono, Offset};
 
 /// What fills a block.
@@ -100,6 +101,14 @@ impl Appender {
         self.push(now, |builder| match builder {
             Builder::Readings(builder) => builder.push_gap(gap),
             Builder::Rows(_) => unreachable!("gaps go to a readings topic"),
+        });
+    }
+
+    /// Appends what the clock said.
+    pub fn push_clock(&mut self, clock: &ClockRecord, now: Mono) {
+        self.push(now, |builder| match builder {
+            Builder::Readings(builder) => builder.push_clock(clock),
+            Builder::Rows(_) => unreachable!("the clock goes to a readings topic"),
         });
     }
 

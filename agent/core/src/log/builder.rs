@@ -1,4 +1,4 @@
-//! Builds one block of readings and gaps column by column, so that its size is
+//! Builds one block of readings, gaps and clocks column by column, so that its size is
 //! known at every record. A record that might not fit leaves the builder as it
 //! was: the block is then sealed, at most some hundred bytes short of full.
 //!
@@ -8,7 +8,7 @@
 
 use super::block::{BLOCK_HEAD_BYTES, CODEC_READINGS, GapRecord, ReadingRecord, Series};
 use super::bytes::{put_varint, zigzag};
-use super::decode::{Columns, records_of};
+use super::decode::{CLOCK_CORRECTED, CLOCK_TRUSTED, CLOCK_UNTRUSTED, Columns, records_of};
 use super::delta::{COLUMNS, Column, DeltaState};
 use super::doubles;
 use super::head::{Stamp, finish_block};
@@ -17,7 +17,7 @@ pub use super::rows::RowsBuilder;
 use super::series::Dictionary;
 use super::words::Words;
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX};
-use crate::record::{Record, ValueKind};
+use crate::record::{ClockRecord, ClockTrust, Record, ValueKind};
 use crate::units::{Epoch, EventTime, Offset};
 
 const _: () = assert!(
@@ -29,7 +29,7 @@ const _: () = assert!(
 const PREFIX_BYTES_MAX: usize = 2 + COLUMNS * 3 + 12;
 /// What one record adds at the most: kind 2, time, ordinal, tick and value 10 each,
 /// uncertainty 5, quality 1, and 2 bytes for each column that goes on in runs. A
-/// gap adds kind 1, time 10 and 34 of its own.
+/// gap adds kind 1, time 10 and 34 of its own, the clock 2, 10 and 11.
 const RECORD_BYTES_WORST: usize = 2 + 4 * 10 + 5 + 1 + 2 * COLUMNS;
 
 /// The record or row does not fit: seal the block and start the next one.
@@ -44,8 +44,9 @@ pub struct ReadingsBuilder {
     gaps: Vec<u8>,
     deltas: DeltaState,
     count: u16,
-    /// First, smallest and largest.
-    times: Option<(EventTime, EventTime, EventTime)>,
+    first: EventTime,
+    /// Smallest and largest of readings and gaps, then of what the clock said.
+    times: [Option<(EventTime, EventTime)>; 2],
     bytes_max: usize,
 }
 
@@ -64,7 +65,8 @@ impl ReadingsBuilder {
             gaps: Vec::new(),
             deltas: DeltaState::default(),
             count: 0,
-            times: None,
+            first: EventTime(0),
+            times: [None; 2],
             bytes_max: BLOCK_BYTES_MAX,
         }
     }
@@ -141,6 +143,27 @@ impl ReadingsBuilder {
         Ok(())
     }
 
+    /// Adds what the clock said.
+    ///
+    /// # Errors
+    /// [`Full`] when it does not fit; the builder is then unchanged.
+    pub fn push_clock(&mut self, clock: &ClockRecord) -> Result<(), Full> {
+        self.has_room(0)?;
+        let (kind, time) = self.deltas.encode_clock(clock.now);
+        self.columns[Column::Kind as usize].push(kind);
+        self.columns[Column::Time as usize].push(time);
+        match clock.trust {
+            ClockTrust::No => self.gaps.push(CLOCK_UNTRUSTED),
+            ClockTrust::Yes => self.gaps.push(CLOCK_TRUSTED),
+            ClockTrust::Since(step) => {
+                self.gaps.push(CLOCK_CORRECTED);
+                put_varint(&mut self.gaps, zigzag(step.0));
+            }
+        }
+        self.note_time(clock.now, 1);
+        Ok(())
+    }
+
     /// Turns what was built into bytes and leaves an empty builder.
     ///
     /// # Panics
@@ -199,9 +222,7 @@ impl ReadingsBuilder {
 
     /// Head space, dictionary, columns and gaps.
     fn write(&mut self, out: &mut Vec<u8>, put: impl Fn(&Words, Column, &mut Vec<u8>)) {
-        let (first, min, _) = self
-            .times
-            .expect("a block is sealed only with records in it");
+        let (first, min) = (self.first, self.span().0);
         let time = &mut self.columns[Column::Time as usize];
         time.set_first(zigzag(first.0.wrapping_sub(min.0)));
         out.resize(BLOCK_HEAD_BYTES, 0);
@@ -224,7 +245,7 @@ impl ReadingsBuilder {
         base: Offset,
         epoch: Epoch,
     ) -> Option<Vec<u8>> {
-        let (_, time_min, time_max) = self.times?;
+        let times = self.span();
         if out.len() > BLOCK_BYTES_MAX {
             return None;
         }
@@ -234,7 +255,7 @@ impl ReadingsBuilder {
             epoch,
             codec: CODEC_READINGS,
             count: self.count,
-            times: (time_min, time_max),
+            times,
         };
         finish_block(&mut out, &stamp);
         self.clear();
@@ -246,7 +267,7 @@ impl ReadingsBuilder {
         self.columns.iter_mut().for_each(Words::clear);
         self.gaps.clear();
         self.deltas.clear();
-        (self.count, self.times) = (0, None);
+        (self.count, self.times) = (0, [None; 2]);
     }
 
     /// Whether a record of any content still fits, with `more` bytes beside it.
@@ -270,9 +291,25 @@ impl ReadingsBuilder {
 
     #[inline]
     fn note_record(&mut self, time: EventTime) {
+        self.note_time(time, 0);
+    }
+
+    #[inline]
+    fn note_time(&mut self, time: EventTime, of: usize) {
+        if self.count == 0 {
+            self.first = time;
+        }
         self.count += 1;
-        let (first, min, max) = self.times.unwrap_or((time, time, time));
-        self.times = Some((first, min.min(time), max.max(time)));
+        let (min, max) = self.times[of].unwrap_or((time, time));
+        self.times[of] = Some((min.min(time), max.max(time)));
+    }
+
+    /// Smallest and largest event time: of what the clock said only where there is
+    /// nothing else.
+    fn span(&self) -> (EventTime, EventTime) {
+        let [others, clocks] = self.times;
+        let span = others.or(clocks);
+        span.expect("a block is sealed only with records in it")
     }
 }
 

@@ -14,8 +14,13 @@ pub use super::head::{decode_head, self_key};
 use super::key::BlockKey;
 use super::words::Encoding;
 use super::{pack, rows, series, words};
-use crate::record::{GAPS, GapReason, ValueKind};
-use crate::units::EventTime;
+use crate::record::{ClockRecord, ClockTrust, GAPS, GapReason, ValueKind};
+use crate::units::{EventTime, Span};
+
+/// What the clock's byte says.
+pub(super) const CLOCK_UNTRUSTED: u8 = 0;
+pub(super) const CLOCK_TRUSTED: u8 = 1;
+pub(super) const CLOCK_CORRECTED: u8 = 2;
 
 /// Reads a whole block.
 ///
@@ -101,7 +106,8 @@ fn read_readings(reader: &mut Reader<'_>, head: &BlockHead) -> Result<Body, Malf
     let mut words: [Vec<u64>; COLUMNS] = Default::default();
     let (kinds, rest) = words.split_at_mut(1);
     raws[0].read(count, &mut kinds[0])?;
-    let readings = count - kinds[0].iter().filter(|word| Kind::is_gap(**word)).count();
+    let readings = kinds[0].iter().filter(|word| Kind::is_reading(**word));
+    let readings = readings.count();
     let mut doubles = None;
     for (index, raw) in raws.iter().enumerate().skip(1) {
         if index == Column::Value as usize && raw.encoding == Encoding::PcoDouble {
@@ -150,7 +156,7 @@ pub(super) struct Columns<'a> {
     pub(super) gaps: &'a [u8],
 }
 
-/// Words that fit their columns and stand for no record.
+/// Words that fit their columns and stand for no record; `Gap` also for the clock's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadRecord {
     Word(BadWord),
@@ -184,10 +190,18 @@ pub(super) fn records_of(
     let mut reading = 0;
     let mut records = Vec::with_capacity(kinds.len());
     for (kind, time) in kinds.iter().zip(times) {
-        let Kind::Reading { series: index } = *kind else {
-            let gap = read_gap(&mut gaps, deltas.decode_gap(*time)).map_err(BadRecord::Gap)?;
-            records.push(Record::Gap(gap));
-            continue;
+        let index = match *kind {
+            Kind::Reading { series } => series,
+            Kind::Gap => {
+                let gap = read_gap(&mut gaps, deltas.decode_time(*time));
+                records.push(Record::Gap(gap.map_err(BadRecord::Gap)?));
+                continue;
+            }
+            Kind::Clock => {
+                let clock = read_clock(&mut gaps, deltas.decode_time(*time));
+                records.push(Record::Clock(clock.map_err(BadRecord::Gap)?));
+                continue;
+            }
         };
         let mut words = [0; COLUMNS];
         words[Column::Time as usize] = *time;
@@ -224,6 +238,16 @@ fn read_gap(reader: &mut Reader<'_>, time: EventTime) -> Result<GapRecord, Malfo
         reason: gap_reason_from(reader.byte()?).ok_or(reader.malformed())?,
         time,
     })
+}
+
+fn read_clock(reader: &mut Reader<'_>, now: EventTime) -> Result<ClockRecord, Malformed> {
+    let trust = match reader.byte()? {
+        CLOCK_UNTRUSTED => ClockTrust::No,
+        CLOCK_TRUSTED => ClockTrust::Yes,
+        CLOCK_CORRECTED => ClockTrust::Since(Span(reader.zigzag()?)),
+        _ => return Err(reader.malformed()),
+    };
+    Ok(ClockRecord { now, trust })
 }
 
 fn gap_reason_from(code: u8) -> Option<GapReason> {

@@ -36,7 +36,7 @@ impl Column {
         Self::Quality,
         Self::Value,
     ];
-    /// Those in which a gap has no word.
+    /// Those in which a gap and the clock have no word.
     pub(super) const OF_READINGS: [Self; 5] = [
         Self::Ordinal,
         Self::Tick,
@@ -46,10 +46,13 @@ impl Column {
     ];
 }
 
-/// Words of column `kind`: the expected series, a gap, or series n as n + 2.
+/// Words of column `kind`: the expected series, a gap, series n as n + 2, or the clock.
 const KIND_EXPECTED: u64 = 0;
 const KIND_GAP: u64 = 1;
 const KIND_SERIES: u64 = 2;
+const KIND_CLOCK: u64 = 130;
+
+const _: () = assert!(KIND_CLOCK == KIND_SERIES + crate::limits::SERIES_PER_BLOCK_MAX as u64);
 
 /// One boot of one device in this block.
 #[derive(Debug, Clone)]
@@ -114,19 +117,20 @@ pub(super) struct BadWord(pub(super) Column);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Gap,
+    Clock,
     Reading { series: usize },
 }
 
 impl Kind {
-    /// Whether the word of column `kind` is a gap's.
-    pub(super) fn is_gap(word: u64) -> bool {
-        word == KIND_GAP
+    /// Whether the word of column `kind` is that of a reading.
+    pub(super) fn is_reading(word: u64) -> bool {
+        !matches!(word, KIND_GAP | KIND_CLOCK)
     }
 
     pub(super) fn series(self) -> Option<usize> {
         match self {
             Self::Reading { series } => Some(series),
-            Self::Gap => None,
+            Self::Gap | Self::Clock => None,
         }
     }
 }
@@ -196,12 +200,22 @@ impl DeltaState {
 
     /// Words of a gap's kind and time.
     pub(super) fn encode_gap(&mut self, time: EventTime) -> (u64, u64) {
-        let word = zigzag(time.0.wrapping_sub(self.time));
-        self.time = time.0;
-        (KIND_GAP, word)
+        (KIND_GAP, self.encode_time(time))
     }
 
-    pub(super) fn decode_gap(&mut self, time: u64) -> EventTime {
+    /// Words of the clock's kind and time.
+    pub(super) fn encode_clock(&mut self, time: EventTime) -> (u64, u64) {
+        (KIND_CLOCK, self.encode_time(time))
+    }
+
+    fn encode_time(&mut self, time: EventTime) -> u64 {
+        let word = zigzag(time.0.wrapping_sub(self.time));
+        self.time = time.0;
+        word
+    }
+
+    /// The time of a gap or of the clock.
+    pub(super) fn decode_time(&mut self, time: u64) -> EventTime {
         self.time = self.time.wrapping_add(unzigzag(time));
         EventTime(self.time)
     }
@@ -210,6 +224,7 @@ impl DeltaState {
         let index = match word {
             KIND_EXPECTED => self.expected(),
             KIND_GAP => return Ok(Kind::Gap),
+            KIND_CLOCK => return Ok(Kind::Clock),
             _ => usize::try_from(word - KIND_SERIES).unwrap_or(usize::MAX),
         };
         if index >= self.series.len() {

@@ -153,6 +153,7 @@ fn push_record(
     match record {
         Record::Reading(r) => builder.push_reading(&series[usize::from(r.series)], r),
         Record::Gap(gap) => builder.push_gap(gap),
+        Record::Clock(clock) => builder.push_clock(clock),
     }
 }
 
@@ -210,7 +211,8 @@ mod tests {
     use super::super::decode::{decode, decode_head};
     use super::*;
     use crate::limits::BLOCK_RECORDS_MAX;
-    use crate::record::{GapReason, GapRecord, ReadingRecord, Row, Series, ValueKind};
+    use crate::record::{ClockRecord, ClockTrust, GapReason, GapRecord, ReadingRecord};
+    use crate::record::{Row, Series, ValueKind};
     use crate::units::{EventTime, PartitionId, TopicId};
 
     const AT: TopicPartition = TopicPartition {
@@ -249,6 +251,10 @@ mod tests {
                     count: 2,
                     reason: GapReason::RingFull,
                     time,
+                }),
+                (0, 5) => readings.push_clock(&ClockRecord {
+                    now: time,
+                    trust: ClockTrust::Yes,
                 }),
                 (0, _) => readings.push_reading(
                     &series(n),
@@ -310,6 +316,7 @@ mod tests {
                                 format!("{series:?} {:?}", ReadingRecord { series: 0, ..*r })
                             }
                             Record::Gap(gap) => format!("{gap:?}"),
+                            Record::Clock(clock) => format!("{clock:?}"),
                         };
                         put(n, text);
                     }

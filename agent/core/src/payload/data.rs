@@ -12,7 +12,9 @@ use super::json::{push_args, push_text};
 use super::names::{GatewayName, StreamName};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series, ValueKind};
 pub use crate::record::Figure;
-use crate::record::{GapReason, Missing, gap_name, missing_name, quality_name};
+use crate::record::{
+    ClockRecord, ClockTrust, GapReason, Missing, gap_name, missing_name, quality_name, trust_name,
+};
 use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
 use crate::utc;
 
@@ -44,6 +46,8 @@ pub struct DataReading {
     pub value: Option<Figure>,
     pub unit: String,
     pub quality: Quality,
+    /// Its time comes from a clock that was not trusted.
+    pub unsynced: bool,
 }
 
 /// Readings that will never come, as the upstream sees them.
@@ -62,6 +66,7 @@ pub struct DataGap {
 pub enum DataRecord {
     Reading(DataReading),
     Gap(DataGap),
+    Clock(ClockRecord),
 }
 
 /// What the message carries.
@@ -141,6 +146,7 @@ impl DataMessage {
                             .push(out);
                     }
                     Record::Gap(gap) => push_gap(out, gap),
+                    Record::Clock(clock) => push_clock(out, clock),
                 });
             }
             Body::Rows(rows) => {
@@ -204,6 +210,7 @@ struct ReadingText<'a> {
     value: Option<Figure>,
     unit: &'a str,
     quality: Quality,
+    unsynced: bool,
 }
 
 impl<'a> ReadingText<'a> {
@@ -221,6 +228,7 @@ impl<'a> ReadingText<'a> {
             value: (reading.quality == Quality::Ok).then_some(figure),
             unit: &series.unit,
             quality: reading.quality,
+            unsynced: reading.is_unsynced(),
         }
     }
 
@@ -234,6 +242,7 @@ impl<'a> ReadingText<'a> {
             value: reading.value,
             unit: &reading.unit,
             quality: reading.quality,
+            unsynced: reading.unsynced,
         }
     }
 
@@ -261,6 +270,9 @@ impl<'a> ReadingText<'a> {
                 format_args!(",\"quality\":\"{}\"", quality_name(self.quality)),
             );
         }
+        if self.unsynced {
+            out.push_str(",\"unsynced\":true");
+        }
         out.push('}');
     }
 }
@@ -281,6 +293,7 @@ impl DataRecord {
                     time: gap.time,
                 },
             ),
+            Self::Clock(clock) => push_clock(out, clock),
         }
     }
 }
@@ -296,6 +309,18 @@ fn push_gap(out: &mut String, gap: &GapRecord) {
         format_args!(",\"first_ordinal\":{},\"count\":{}", gap.first.0, gap.count),
     );
     push_time_member(out, gap.time);
+    out.push('}');
+}
+
+fn push_clock(out: &mut String, clock: &ClockRecord) {
+    push_args(
+        out,
+        format_args!("{{\"clock\":\"{}\"", trust_name(clock.trust)),
+    );
+    if let ClockTrust::Since(step) = clock.trust {
+        push_args(out, format_args!(",\"step_us\":{}", step.0));
+    }
+    push_time_member(out, clock.now);
     out.push('}');
 }
 

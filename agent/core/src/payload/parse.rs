@@ -16,8 +16,11 @@ use crate::limits::{
     BLOCK_RECORDS_MAX, CHANNEL_NAME_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX,
     UNIT_NAME_BYTES_MAX,
 };
-use crate::record::{GAPS, GapReason, MISSING, Missing, QUALITIES, SCALED_VALUE_MAX, ValueKind};
-use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId};
+use crate::record::{
+    ClockRecord, ClockTrust, GAPS, GapReason, MISSING, Missing, QUALITIES, SCALED_VALUE_MAX,
+    ValueKind,
+};
+use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId, Span};
 use crate::utc;
 
 impl DataMessage {
@@ -195,9 +198,18 @@ fn parse_readings(reader: &mut Reader<'_>) -> Result<DataBody, PayloadError> {
     Ok(DataBody::Readings(records))
 }
 
-/// Keys of a reading or a gap as they come.
+/// What a record says of the clock, where `step_us` may say more.
+const CLOCKS: [(ClockTrust, &str); 3] = [
+    (ClockTrust::No, "untrusted"),
+    (ClockTrust::Yes, "trusted"),
+    (ClockTrust::Since(Span(0)), "corrected"),
+];
+
+/// Keys of a reading, a gap or a clock as they come.
 #[derive(Default)]
 struct RecordParts {
+    clock: Option<ClockTrust>,
+    step: Option<Span>,
     gap: Option<GapReason>,
     device: Option<DeviceUid>,
     boot: Option<BootId>,
@@ -209,11 +221,25 @@ struct RecordParts {
     value: Option<Option<Figure>>,
     unit: Option<String>,
     quality: Option<Quality>,
+    unsynced: Option<bool>,
 }
 
 impl RecordParts {
     fn member(&mut self, reader: &mut Reader<'_>, key: &str) -> Result<(), PayloadError> {
         match key {
+            "clock" => {
+                let trust = named(reader, &CLOCKS, "clock")?;
+                set(reader, &mut self.clock, "clock", trust)
+            }
+            "step_us" => {
+                let step = reader.number()?.parse().map(Span);
+                let step = step.map_err(|_| reader.value_error("step_us"))?;
+                set(reader, &mut self.step, "step_us", step)
+            }
+            "unsynced" => {
+                let unsynced = reader.boolean()?;
+                set(reader, &mut self.unsynced, "unsynced", unsynced)
+            }
             "gap" => {
                 let reason = named(reader, &GAPS, "gap")?;
                 set(reader, &mut self.gap, "gap", reason)
@@ -264,6 +290,14 @@ impl RecordParts {
     }
 
     fn finish(self, reader: &Reader<'_>) -> Result<DataRecord, PayloadError> {
+        if let Some(trust) = self.clock {
+            let trust = match trust {
+                ClockTrust::No | ClockTrust::Yes => trust,
+                ClockTrust::Since(_) => ClockTrust::Since(need(reader, self.step, "step_us")?),
+            };
+            let now = need(reader, self.time, "time")?;
+            return Ok(DataRecord::Clock(ClockRecord { now, trust }));
+        }
         let device = need(reader, self.device, "device")?;
         let boot = need(reader, self.boot, "boot")?;
         let time = need(reader, self.time, "time")?;
@@ -293,6 +327,7 @@ impl RecordParts {
             value,
             unit: need(reader, self.unit, "unit")?,
             quality,
+            unsynced: self.unsynced.unwrap_or(false),
         }))
     }
 }

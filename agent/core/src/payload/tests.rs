@@ -15,8 +15,10 @@ use crate::limits::{
 };
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series, ValueKind};
 use crate::log::key::TopicPartition;
-use crate::record::{GAPS, GapReason, MISSING, SCALED_VALUE_MAX};
-use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
+use crate::record::{
+    ClockRecord, ClockTrust, GAPS, GapReason, MISSING, SCALED_VALUE_MAX, UNSYNCED_US,
+};
+use crate::units::{Epoch, EventTime, LogId, Offset, PartitionId, Span, TopicId};
 
 fn gateway() -> GatewayName {
     GatewayName::new("g1").unwrap()
@@ -101,6 +103,53 @@ const GOLDEN: &str = concat!(
     r#"{"gap":"ring_full","device":"01020304050607ff","boot":7,"first_ordinal":3,"count":4,"#,
     r#""time":"2026-03-01T00:00:01Z"}]}"#,
 );
+
+const GOLDEN_CLOCK: &str = concat!(
+    r#"{"v":1,"gateway":"g1","log_id":"abababababababababababababababab","epoch":2,"#,
+    r#""stream":"readings","partition":3,"first_offset":100,"last_offset":103,"#,
+    r#""kind":"readings","records":["#,
+    r#"{"clock":"untrusted","time":"1970-01-01T00:00:07Z"},"#,
+    r#"{"device":"01020304050607ff","boot":7,"ordinal":0,"channel":"temperature","#,
+    r#""time":"2026-03-01T00:00:00Z","value":21.500,"unit":"degC","unsynced":true},"#,
+    r#"{"clock":"corrected","step_us":-5,"time":"2026-03-01T00:00:01Z"},"#,
+    r#"{"clock":"trusted","time":"2026-03-01T00:00:02Z"}]}"#,
+);
+
+#[test]
+fn clocks_and_readings_of_unknown_time_have_these_bytes() {
+    let clock = |now, trust| {
+        let now = EventTime(now);
+        Record::Clock(ClockRecord { now, trust })
+    };
+    let Record::Reading(mut unsynced) = reading(0, 21_500, Quality::Ok) else {
+        panic!("a reading")
+    };
+    unsynced.uncertainty_us = UNSYNCED_US;
+    let block = block_of(Body::Readings {
+        series: vec![series(3)],
+        records: vec![
+            clock(7_000_000, ClockTrust::No),
+            Record::Reading(unsynced),
+            clock(1_772_323_201_000_000, ClockTrust::Since(Span(-5))),
+            clock(1_772_323_202_000_000, ClockTrust::Yes),
+        ],
+    });
+    let (_, bytes) = render(&block);
+    let text = String::from_utf8(bytes).unwrap();
+    assert_eq!(text, GOLDEN_CLOCK);
+    let DataBody::Readings(records) = DataMessage::parse(text.as_bytes()).unwrap().body else {
+        panic!("readings expected")
+    };
+    let mut again = Vec::new();
+    for record in &records {
+        let mut out = String::new();
+        record.push_json(&mut out);
+        again.push(out);
+    }
+    assert!(text.contains(&again.join(",")), "{again:?}");
+    let bare = text.replace("\"step_us\":-5,", "");
+    assert!(DataMessage::parse(bare.as_bytes()).is_err(), "no step");
+}
 
 #[test]
 fn readings_have_these_bytes() {

@@ -251,6 +251,7 @@ impl Applier {
                 let sum = self.counters.gap_readings.saturating_add(gap.count);
                 self.counters.gap_readings = sum;
             }
+            DataRecord::Clock(_) => self.counters.clock_records += 1,
         }
         let mut out = String::new();
         record.push_json(&mut out);

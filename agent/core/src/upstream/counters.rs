@@ -25,15 +25,16 @@ pub struct Counters {
     pub resends: u64,
     /// Offsets that a gateway said will never come.
     pub missing: u64,
+    /// Records of the gateway's clock applied.
+    pub clock_records: u64,
 }
 
-const VERSION: u8 = 2;
-/// Counters of version 1, which are the first ones of this.
-const VERSION_1: u8 = 1;
-const COUNTERS_1: usize = 9;
+const VERSION: u8 = 3;
+/// How many counters older versions have: the first ones of this.
+const OLDER: [(u8, usize); 2] = [(1, 9), (2, 10)];
 
 impl Counters {
-    fn fields(&mut self) -> [&mut u64; 10] {
+    fn fields(&mut self) -> [&mut u64; 11] {
         [
             &mut self.messages,
             &mut self.readings,
@@ -45,6 +46,7 @@ impl Counters {
             &mut self.beyond,
             &mut self.resends,
             &mut self.missing,
+            &mut self.clock_records,
         ]
     }
 
@@ -55,17 +57,18 @@ impl Counters {
         [&[VERSION][..], fields.as_flattened()].concat()
     }
 
-    /// `None` when the bytes are of neither version.
+    /// `None` when the bytes are of no version.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.split_first()?;
         let (values, left) = rest.as_chunks::<8>();
         let mut out = Self::default();
         let fields = out.fields();
-        let count = match *version {
-            VERSION => fields.len(),
-            VERSION_1 => COUNTERS_1,
-            _ => return None,
+        let older = OLDER.iter().find(|(older, _)| older == version);
+        let count = match older {
+            Some((_, count)) => *count,
+            None if *version == VERSION => fields.len(),
+            None => return None,
         };
         if !left.is_empty() || values.len() != count {
             return None;
@@ -93,15 +96,20 @@ mod tests {
             assert_eq!(Counters::from_bytes(&bytes[..cut]), None, "{cut}");
         }
         assert_eq!(Counters::from_bytes(&[&bytes[..], &[0]].concat()), None);
-        assert_eq!(Counters::from_bytes(&[&[3], &bytes[1..]].concat()), None);
-        let old = [&[VERSION_1], &bytes[1..bytes.len() - 8]].concat();
-        let read = Counters::from_bytes(&old).expect("version 1");
-        assert_eq!(
-            read,
-            Counters {
-                missing: 0,
-                ..counters
-            }
-        );
+        assert_eq!(Counters::from_bytes(&[&[4], &bytes[1..]].concat()), None);
+        for (version, count) in OLDER {
+            let old = [&[version], &bytes[1..=8 * count]].concat();
+            let read = Counters::from_bytes(&old).expect("an older version");
+            let missing = if count < 10 { 0 } else { counters.missing };
+            assert_eq!(
+                read,
+                Counters {
+                    missing,
+                    clock_records: 0,
+                    ..counters
+                },
+                "{version}"
+            );
+        }
     }
 }

@@ -19,6 +19,8 @@ pub struct UpstreamSnapshot {
     pub gap_records: u64,
     /// Readings that gap records say will never come.
     pub gap_readings: u64,
+    /// Records of a gateway's clock applied.
+    pub clock_records: u64,
     /// Result rows applied.
     pub rows: u64,
     /// Records that came again.
@@ -42,6 +44,7 @@ impl UpstreamSnapshot {
         self.readings = counters.readings;
         self.gap_records = counters.gap_records;
         self.gap_readings = counters.gap_readings;
+        self.clock_records = counters.clock_records;
         self.rows = counters.rows;
         self.duplicates = counters.duplicates;
         self.rejected = counters.rejected;
@@ -61,6 +64,7 @@ impl UpstreamSnapshot {
             "readings": self.readings,
             "gap_records": self.gap_records,
             "gap_readings": self.gap_readings,
+            "clock_records": self.clock_records,
             "rows": self.rows,
             "duplicates": self.duplicates,
             "rejected": self.rejected,

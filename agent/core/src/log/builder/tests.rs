@@ -13,7 +13,7 @@ use super::super::key::BlockKey;
 use super::*;
 use crate::limits::SERIES_PER_BLOCK_MAX;
 use crate::record::{Figure, GAPS, QUALITIES, SCALED_VALUE_MAX};
-use crate::units::{PartitionId, TopicId};
+use crate::units::{PartitionId, Span, TopicId};
 
 const AT: TopicPartition = TopicPartition {
     topic: TopicId(0),
@@ -215,6 +215,15 @@ fn any_record() -> impl Strategy<Value = Given> {
     (place, parts).prop_map(|((device, channel, gap, quality), parts)| {
         let (ordinal, time, uncertainty_us, value) = parts;
         let time = EventTime(time);
+        if gap == 1 {
+            let trust = [
+                ClockTrust::No,
+                ClockTrust::Yes,
+                ClockTrust::Since(Span(value)),
+            ][quality % 3];
+            let clock = ClockRecord { now: time, trust };
+            return (device, channel, Record::Clock(clock));
+        }
         if gap == 0 {
             let gap = GapRecord {
                 uid: DeviceUid([device; 8]),
@@ -252,6 +261,7 @@ fn push(builder: &mut ReadingsBuilder, (device, channel, record): &Given) -> Res
     match record {
         Record::Reading(r) => builder.push_reading(&series(*device, *channel), r),
         Record::Gap(gap) => builder.push_gap(gap),
+        Record::Clock(clock) => builder.push_clock(clock),
     }
 }
 
@@ -275,6 +285,57 @@ fn check_same(body: Body, taken: &[Given]) -> Result<(), TestCaseError> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn a_clock_costs_few_bytes_among_readings_and_stretches_no_span() {
+    let block = |clock: Option<i64>| {
+        let mut builder = ReadingsBuilder::new();
+        for n in 0..100 {
+            let record = reading(n, 1_000_000 * n as i64, 2100);
+            assert_eq!(builder.push_reading(&series(1, 0), &record), Ok(()));
+            if let (Some(now), 50) = (clock, n) {
+                let now = EventTime(now);
+                let trust = ClockTrust::Yes;
+                assert_eq!(builder.push_clock(&ClockRecord { now, trust }), Ok(()));
+            }
+        }
+        let bytes = builder.seal(AT, Offset(0), Epoch(1));
+        let head = decode_head(key(0), &bytes).expect("a block");
+        (bytes.len(), head.time_min, head.time_max)
+    };
+    let (without, min, max) = block(None);
+    let (with, ..) = block(Some(51_000_000));
+    assert!(with <= without + 16, "{with} and {without}");
+    for now in [i64::MIN, 0, i64::MAX] {
+        let (_, low, high) = block(Some(now));
+        assert_eq!((low, high), (min, max), "{now}");
+    }
+}
+
+#[test]
+fn a_clock_of_unknown_worth_is_an_error_with_its_place() {
+    let mut builder = ReadingsBuilder::new();
+    let now = EventTime(5);
+    for trust in [ClockTrust::No, ClockTrust::Since(Span(-1))] {
+        assert_eq!(builder.push_clock(&ClockRecord { now, trust }), Ok(()));
+    }
+    let bytes = builder.seal(AT, Offset(7), Epoch(1));
+    // The last three: not trusted; corrected by -1 us.
+    let at = bytes.len() - 3;
+    assert_eq!(bytes[at..], [0, 2, 1]);
+    let (mut unknown, mut cut) = (bytes.clone(), bytes.clone());
+    unknown[at] = 3;
+    cut[at + 2] = 0x81;
+    for (name, mut bytes) in [("unknown", unknown), ("cut", cut)] {
+        let crc = block_crc(&bytes).to_le_bytes();
+        bytes[4..8].copy_from_slice(&crc);
+        let fault = decode(key(7), &bytes).map_err(|error| error.fault);
+        assert!(
+            matches!(fault, Err(BlockFault::Malformed { position }) if position > at),
+            "{name}: {fault:?}"
+        );
+    }
 }
 
 proptest! {
@@ -311,7 +372,10 @@ proptest! {
             let block = decode(key(base), &bytes).map_err(fail)?;
             let head = decode_head(key(base), &bytes).map_err(fail)?;
             prop_assert_eq!(head.end(), block.end());
-            let times = taken.iter().map(|(_, _, record)| record.time());
+            let is_clock = |given: &Given| matches!(given.2, Record::Clock(_));
+            let only_clocks = taken.iter().all(is_clock);
+            let told = taken.iter().filter(|given| only_clocks || !is_clock(given));
+            let times = told.map(|(_, _, record)| record.time());
             prop_assert_eq!(Some(head.time_min), times.clone().min());
             prop_assert_eq!(Some(head.time_max), times.max());
             check_same(block.body, &taken)?;

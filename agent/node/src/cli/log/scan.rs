@@ -7,7 +7,7 @@ use forebay_core::log::block::{Block, BlockHead, Body};
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::walk::{Met, Walk};
 use forebay_core::query::Names;
-use forebay_core::record::{Figure, GapRecord, ReadingRecord, Record, Row, Series};
+use forebay_core::record::{ClockRecord, Figure, GapRecord, ReadingRecord, Record, Row, Series};
 use forebay_core::store::Loss;
 use forebay_core::units::{EventTime, Offset, PartitionId};
 use forebay_wire::ids::DeviceUid;
@@ -44,6 +44,7 @@ pub(super) struct Filters {
 pub(super) enum Item<'a> {
     Reading(Reading<'a>),
     Gap(&'a GapRecord, Offset),
+    Clock(&'a ClockRecord, PartitionId, Offset),
     Row(&'a Row, PartitionId, Offset),
 }
 
@@ -214,7 +215,11 @@ impl Wanted {
                         Record::Gap(gap) if self.takes_gap(gap) => {
                             visit(&Item::Gap(gap, offset(place)))?
                         }
-                        Record::Reading(_) | Record::Gap(_) => Flow::GoOn,
+                        Record::Clock(clock) if self.takes_clock(clock) => {
+                            let partition = block.at.partition;
+                            visit(&Item::Clock(clock, partition, offset(place)))?
+                        }
+                        Record::Reading(_) | Record::Gap(_) | Record::Clock(_) => Flow::GoOn,
                     };
                     if flow == Flow::Stop {
                         return Ok(flow);
@@ -234,6 +239,10 @@ impl Wanted {
             }
         }
         Ok(Flow::GoOn)
+    }
+
+    fn takes_clock(&self, clock: &ClockRecord) -> bool {
+        self.takes_time(clock.now) && self.channel.is_none() && self.device.is_none()
     }
 
     fn takes_gap(&self, gap: &GapRecord) -> bool {

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use forebay_core::record::{gap_name, quality_name};
+use forebay_core::record::{ClockTrust, gap_name, quality_name, trust_name};
 use forebay_core::utc::time_value;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, String> {
         shown += 1;
         let device = match item {
             Item::Gap(gap, _) => names.name(gap.uid),
-            Item::Reading(_) | Item::Row(..) => String::new(),
+            Item::Reading(_) | Item::Clock(..) | Item::Row(..) => String::new(),
         };
         let line = if args.target.json {
             json_line(item, &device).to_string()
@@ -102,6 +102,18 @@ fn text_line(item: &Item<'_>, device: &str) -> String {
             gap.boot.0,
             gap.first.0
         ),
+        Item::Clock(clock, partition, offset) => format!(
+            "{}/{:<10} {:<28} the gateway's clock, {}",
+            partition.0,
+            offset.0,
+            time_text(clock.now),
+            match clock.trust {
+                ClockTrust::No => String::from("not trusted"),
+                ClockTrust::Yes => String::from("trusted"),
+                ClockTrust::Since(step) =>
+                    format!("trusted from here on: {} us later than it said", step.0),
+            }
+        ),
         Item::Row(row, partition, offset) => format!(
             "{}/{:<10} {}",
             partition.0,
@@ -136,6 +148,16 @@ fn json_line(item: &Item<'_>, device: &str) -> Value {
             "boot": gap.boot.0,
             "first": gap.first.0,
             "count": gap.count,
+        }),
+        Item::Clock(clock, partition, offset) => json!({
+            "partition": partition.0,
+            "offset": offset.0,
+            "time": time_value(clock.now),
+            "clock": trust_name(clock.trust),
+            "step_us": match clock.trust {
+                ClockTrust::No | ClockTrust::Yes => None,
+                ClockTrust::Since(step) => Some(step.0),
+            },
         }),
         Item::Row(row, partition, offset) => {
             let text = String::from_utf8_lossy(&row.line);
