@@ -14,8 +14,8 @@ use forebay_wire::ids::DeviceUid;
 pub use crate::checkpoint::Place;
 use crate::commit::GroupCommit;
 use crate::engine::config::EngineConfig;
-use crate::engine::row::{OutRow, StreamId};
-use crate::engine::{Engine, SeriesId};
+use crate::engine::row::{Rows, StreamId};
+use crate::engine::{Batch, Engine, SeriesId};
 use crate::limits::ROW_BYTES_MAX;
 use crate::live::{LiveIndex, LiveTable, figure};
 use crate::log::block::{ReadingRecord, Row, Series};
@@ -105,7 +105,10 @@ pub struct Derive {
     outputs: Vec<Output>,
     pub(crate) index: TimeIndex,
     pub(crate) live: LiveTable,
-    scratch: Vec<OutRow>,
+    batch: Batch,
+    /// Of each reading of the batch.
+    places: Vec<Place>,
+    rows: Rows,
     /// What rows stand there already is of readings before this place.
     stored_until: Place,
     pub(crate) counters: DeriveCounters,
@@ -140,7 +143,9 @@ impl Derive {
             outputs: outputs.collect(),
             index: TimeIndex::default(),
             live: LiveTable::default(),
-            scratch: Vec::new(),
+            batch: Batch::new(),
+            places: Vec::new(),
+            rows: Rows::new(),
             stored_until,
             counters: DeriveCounters::default(),
         }
@@ -174,13 +179,13 @@ impl Derive {
         (id, self.live.intern(series))
     }
 
-    /// Takes the reading that stands at `place`.
+    /// Takes the reading that stands at `place`; its rows come with the next
+    /// [`Derive::step`].
     pub fn on_reading(
         &mut self,
         (id, live): Known,
         (series, reading): (&Series, &ReadingRecord),
-        (place, now): (Place, Mono),
-        commit: &mut GroupCommit,
+        place: Place,
     ) {
         let value = figure(series, reading);
         self.live.update(live, value, reading);
@@ -188,11 +193,18 @@ impl Derive {
             self.counters.readings_beyond += 1;
             return;
         };
-        self.engine
-            .on_reading(id, reading.time, value, &mut self.scratch);
-        if !self.scratch.is_empty() {
-            self.write_rows(place, now, commit);
+        self.batch.push(id, reading.time, value, None);
+        self.places.push(place);
+    }
+
+    /// Gives the readings taken so far to the engine, and its rows to `commit`.
+    pub fn step(&mut self, now: Mono, commit: &mut GroupCommit) {
+        self.engine.on_batch(&self.batch, &mut self.rows);
+        self.batch.clear();
+        if !self.rows.is_empty() {
+            self.write_rows(now, commit);
         }
+        self.places.clear();
     }
 
     /// Readings before `end` are missing that a run before may have had: how many rows
@@ -206,9 +218,10 @@ impl Derive {
         }
     }
 
-    fn write_rows(&mut self, place: Place, now: Mono, commit: &mut GroupCommit) {
-        for row in self.scratch.drain(..) {
-            let windows = self.outputs.len() - 2;
+    fn write_rows(&mut self, now: Mono, commit: &mut GroupCommit) {
+        let windows = self.outputs.len() - 2;
+        for row in self.engine.views(&self.rows) {
+            let place = self.places[row.cause()];
             let index = match row.stream() {
                 StreamId::Window(index) => usize::from(index),
                 StreamId::Late => windows,
@@ -245,6 +258,7 @@ impl Derive {
                 self.counters.rows += 1;
             }
         }
+        self.rows.clear();
     }
 
     /// How far each topic has come when all readings before `place` were fed, for those
@@ -372,10 +386,9 @@ mod tests {
                     quality: Quality::Ok,
                 };
                 let known = self.derive.intern(&series);
-                let of = (&series, &reading);
-                let when = (place(n), Mono(0));
-                self.derive.on_reading(known, of, when, &mut self.commit);
+                self.derive.on_reading(known, (&series, &reading), place(n));
             }
+            self.derive.step(Mono(0), &mut self.commit);
             self.commit.next(at(FIRST)).0
         }
     }

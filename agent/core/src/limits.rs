@@ -13,8 +13,12 @@ pub const STORE_KEY_BYTES_MAX: usize = 512;
 pub const STORE_VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
 /// Longest key of a meta entry of the store.
 pub const META_KEY_BYTES_MAX: usize = 256;
+/// Longest value of an entry of the engine's state; with its place and check bytes it
+/// fits a meta entry.
+pub const STATE_VALUE_BYTES_MAX: usize = 4096;
 /// Longest value of a meta entry: the same spill rule as for blocks.
 pub const META_VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
+const _: () = assert!(STATE_VALUE_BYTES_MAX + 64 <= META_VALUE_BYTES_MAX);
 /// Most commits that share one sync: bounds what waits for its ack.
 pub const COMMITS_PER_SYNC_MAX: usize = 64;
 /// Requests that may wait for the storage thread.

@@ -556,12 +556,7 @@ impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
                     let of = usize::from(reading.series);
                     let (owner, known) = known[of];
                     let place = (self.place)(Offset(block.base.0 + index as u64));
-                    self.stages[owner].on_reading(
-                        known,
-                        (&series[of], reading),
-                        (place, self.now),
-                        self.commit,
-                    );
+                    self.stages[owner].on_reading(known, (&series[of], reading), place);
                 }
                 // A gap is an account of what is not there: no window has it.
                 Record::Gap(_) => {}
@@ -570,6 +565,9 @@ impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
                     let _ = (place, clock);
                 }
             }
+        }
+        for (owner, _) in known {
+            self.stages[owner].step(self.now, self.commit);
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forebay_core::engine::Engine;
-use forebay_core::engine::row::{OutRow, StreamId};
+use forebay_core::engine::row::{self, RowView, StreamId};
+use forebay_core::engine::{Batch, Engine};
 use forebay_core::live::figure;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
@@ -345,14 +345,15 @@ fn judge_results(gateway: &WorldGateway, replay: &str) {
     let config = super::engine_config();
     for partition in gateway.core().partitions() {
         let mut engine = Engine::new(&config);
-        let mut rows = Vec::new();
+        let (mut batch, mut rows) = (Batch::new(), row::Rows::new());
         for (device, channel, time, value) in logged(gateway.archive(), partition) {
             let series = engine.series(&device, &channel).expect("room for it");
-            engine.on_reading(series, time, value, &mut rows);
+            batch.push(series, time, value, None);
         }
+        engine.on_batch(&batch, &mut rows);
         for (index, window) in (0..).zip(&config.windows) {
-            let of_window = rows
-                .iter()
+            let of_window = engine
+                .views(&rows)
                 .filter(|row| row.stream() == StreamId::Window(index));
             let want: Vec<String> = of_window.map(line_of).collect();
             let at = TopicPartition {
@@ -391,16 +392,17 @@ fn judge_results_by_device(devices: &[WorldDevice], archive: &Archive, replay: &
             .collect();
         readings.sort_by_key(|(series, reading)| (place(series.boot.0), reading.ordinal));
         let mut engine = Engine::new(&config);
-        let mut rows = Vec::new();
+        let (mut batch, mut rows) = (Batch::new(), row::Rows::new());
         for (series, reading) in readings {
             let id = engine.series(&series.uid.to_string(), &series.name);
             let id = id.expect("room for it");
-            engine.on_reading(id, reading.time, figure(series, reading), &mut rows);
+            batch.push(id, reading.time, figure(series, reading), None);
         }
+        engine.on_batch(&batch, &mut rows);
         let name = format!("\"device\":\"{:016x}\"", device.uid());
         for (index, window) in (0..).zip(&config.windows) {
-            let of_window = rows
-                .iter()
+            let of_window = engine
+                .views(&rows)
                 .filter(|row| row.stream() == StreamId::Window(index));
             let mut want: Vec<String> = of_window.map(line_of).collect();
             let mut got = Vec::new();
@@ -423,7 +425,7 @@ fn judge_results_by_device(devices: &[WorldDevice], archive: &Archive, replay: &
     }
 }
 
-fn line_of(row: &OutRow) -> String {
+fn line_of(row: RowView<'_>) -> String {
     let mut line = Vec::new();
     row.write_json(&mut line);
     String::from_utf8(line).expect("JSON is text")

@@ -38,62 +38,59 @@ impl Counters {
     }
 }
 
-/// What became of one reading.
+/// What becomes of few readings; all others are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Exceptions {
+    pub(super) readings: u64,
+    pub(super) late_all: u64,
+    pub(super) late_partial: u64,
+    pub(super) future: u64,
+    pub(super) duplicate: u64,
+}
+
+impl Exceptions {
+    pub(super) fn counters(&self) -> Counters {
+        let set_aside = self.late_all + self.future + self.duplicate;
+        Counters {
+            readings: self.readings,
+            accepted: self.readings - set_aside,
+            late_all: self.late_all,
+            late_partial: self.late_partial,
+            future: self.future,
+            duplicate: self.duplicate,
+        }
+    }
+}
+
+/// How much of a reading one operator took; the bits of all operators together are
+/// its verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Taken {
+    /// It is in none of its windows, and late for none.
+    Nothing = 0,
+    All = 1,
+    Some = 2,
+    None = 4,
+}
+
+/// What became of one reading, by the operators that take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accepted,
     LatePartial,
     LateAll,
-    Future,
-    Duplicate,
 }
 
-impl Counters {
-    pub(super) fn count(&mut self, verdict: Verdict) {
-        self.readings += 1;
-        match verdict {
-            Verdict::Accepted => self.accepted += 1,
-            Verdict::LatePartial => {
-                self.accepted += 1;
-                self.late_partial += 1;
-            }
-            Verdict::LateAll => self.late_all += 1,
-            Verdict::Future => self.future += 1,
-            Verdict::Duplicate => self.duplicate += 1,
-        }
-    }
-}
-
-/// How much of a reading one operator took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
-    All,
-    Some,
-    None,
-}
-
-/// The verdict over all operators that take the reading; without any it is accepted.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Votes {
-    whole: bool,
-    partly: bool,
-    refused: bool,
-}
-
-impl Votes {
-    pub(super) fn vote(&mut self, taken: Taken) {
-        match taken {
-            Taken::All => self.whole = true,
-            Taken::Some => self.partly = true,
-            Taken::None => self.refused = true,
-        }
-    }
-
-    pub(super) fn verdict(self) -> Verdict {
-        match (self.whole, self.partly, self.refused) {
-            (false, false, true) => Verdict::LateAll,
-            (_, true, _) | (true, _, true) => Verdict::LatePartial,
-            (_, false, false) => Verdict::Accepted,
+impl Verdict {
+    /// Without any operator it is accepted.
+    pub(super) fn of(votes: u8) -> Self {
+        const NONE: u8 = Taken::None as u8;
+        const ALL: u8 = Taken::All as u8;
+        match votes {
+            0 | ALL => Self::Accepted,
+            NONE => Self::LateAll,
+            _ => Self::LatePartial,
         }
     }
 }

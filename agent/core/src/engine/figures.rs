@@ -4,12 +4,12 @@
 use std::cmp::Ordering;
 
 use crate::engine::config::Aggregate;
-use crate::engine::row::{Cell, Cells};
+use crate::engine::state;
 use crate::engine::value::NULL;
 use crate::limits::EXACT_RANKS_MAX;
+use crate::log::bytes::{Malformed, Reader, put_zigzag};
 use crate::num::moments::Moments;
 use crate::num::sketch::Sketch;
-use crate::units::EventTime;
 
 /// What has to be kept for the aggregates of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,19 +56,17 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The figures in config order.
-    pub(super) fn cells(mut self, aggregates: &[Aggregate]) -> Cells {
-        let mut cells = Cells::new();
+    /// Appends a cell per figure, in config order.
+    pub(super) fn write(mut self, aggregates: &[Aggregate], cells: &mut Vec<u64>) {
         for aggregate in aggregates {
             cells.push(self.cell(*aggregate));
         }
-        cells
     }
 
-    fn cell(&mut self, aggregate: Aggregate) -> Cell {
+    fn cell(&mut self, aggregate: Aggregate) -> u64 {
         let moments = self.moments;
-        let number = match aggregate {
-            Aggregate::Count => return Cell::Count(moments.count()),
+        cell(match aggregate {
+            Aggregate::Count => return moments.count(),
             Aggregate::Sum => moments.sum(),
             Aggregate::Mean => moments.mean(),
             Aggregate::Min => self.or_nan(self.low),
@@ -80,8 +78,7 @@ impl View<'_> {
             Aggregate::VariancePop => moments.variance(false),
             Aggregate::StddevPop => moments.stddev(false),
             Aggregate::Percentile(p) => self.percentile(p),
-        };
-        number.into()
+        })
     }
 
     /// NaN counts only where there is nothing else.
@@ -218,6 +215,32 @@ impl Figures {
         })
     }
 
+    /// Appends what is inside.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        self.moments.encode(out);
+        put_zigzag(out, self.low);
+        put_zigzag(out, self.high);
+        if let Some(more) = &self.more {
+            more.encode(out);
+        }
+    }
+
+    /// Reads what [`Figures::encode`] wrote for the same wants.
+    pub(super) fn decode(from: &mut Reader<'_>, wants: Wants) -> Result<Self, Malformed> {
+        let moments = Moments::decode(wants.squares, from)?;
+        let (low, high) = (from.zigzag()?, from.zigzag()?);
+        let mut figures = Self {
+            moments,
+            low,
+            high,
+            ..Self::new(wants)
+        };
+        if let Some(more) = &mut figures.more {
+            **more = More::decode(from, wants)?;
+        }
+        Ok(figures)
+    }
+
     fn ends(&self) -> Option<Ends> {
         self.more.as_deref().and_then(|more| more.ends)
     }
@@ -247,6 +270,51 @@ pub(super) fn nearest_rank(n: u64, p: u8) -> u64 {
 }
 
 impl More {
+    fn encode(&self, out: &mut Vec<u8>) {
+        state::put_bool(out, self.ends.is_some());
+        if let Some(ends) = self.ends {
+            for (time, x) in [ends.first, ends.last] {
+                put_zigzag(out, time);
+                state::put_f64(out, x);
+            }
+        }
+        match &self.ranks {
+            None => {}
+            Some(Ranks::Exact(values)) => {
+                state::put_bool(out, false);
+                state::put_len(out, values.len());
+                values.iter().for_each(|x| state::put_f64(out, *x));
+            }
+            Some(Ranks::Sketch(sketch)) => {
+                state::put_bool(out, true);
+                sketch.encode(out);
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>, wants: Wants) -> Result<Self, Malformed> {
+        let mut more = Self::default();
+        if state::bool(from)? {
+            more.ends = Some(Ends {
+                first: (from.zigzag()?, state::f64(from)?),
+                last: (from.zigzag()?, state::f64(from)?),
+            });
+        }
+        if wants.ranks {
+            more.ranks = Some(if state::bool(from)? {
+                Ranks::Sketch(Sketch::decode(from)?)
+            } else {
+                let count = state::len(from)?;
+                if count > EXACT_RANKS_MAX {
+                    return Err(from.malformed());
+                }
+                let values: Result<_, _> = (0..count).map(|_| state::f64(from)).collect();
+                Ranks::Exact(values?)
+            });
+        }
+        Ok(more)
+    }
+
     fn add(&mut self, time: i64, x: f64) {
         let ends = self.ends.get_or_insert(Ends {
             first: (time, x),
@@ -279,84 +347,11 @@ impl More {
     }
 }
 
-/// The figures of a window that only grows.
-#[derive(Debug, Clone)]
-pub(super) struct Growing {
-    moments: Moments,
-    low: Option<f64>,
-    high: Option<f64>,
-    first: Option<(EventTime, f64)>,
-    last: Option<(EventTime, f64)>,
-    ranks: Option<Box<Ranks>>,
-}
-
 /// Values for percentiles: themselves up to [`EXACT_RANKS_MAX`], then a sketch.
 #[derive(Debug, Clone)]
 enum Ranks {
     Exact(Vec<f64>),
     Sketch(Sketch),
-}
-
-impl Growing {
-    pub(super) fn new(wants: Wants) -> Self {
-        Self {
-            moments: Moments::new(wants.squares),
-            low: None,
-            high: None,
-            first: None,
-            last: None,
-            ranks: wants.ranks.then(|| Box::new(Ranks::Exact(Vec::new()))),
-        }
-    }
-
-    /// Puts a reading in. Of equal times the one that came later is the later.
-    pub(super) fn add(&mut self, time: EventTime, x: f64) {
-        self.moments.add(x);
-        keep(&mut self.low, x, Ordering::Less);
-        keep(&mut self.high, x, Ordering::Greater);
-        if self.first.is_none_or(|(t, _)| time < t) {
-            self.first = Some((time, x));
-        }
-        if self.last.is_none_or(|(t, _)| time >= t) {
-            self.last = Some((time, x));
-        }
-        if let Some(ranks) = self.ranks.as_deref_mut().filter(|_| !x.is_nan()) {
-            ranks.add(x);
-        }
-    }
-
-    /// Puts all of another window in.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.moments.merge(&other.moments);
-        if let Some(low) = other.low {
-            keep(&mut self.low, low, Ordering::Less);
-        }
-        if let Some(high) = other.high {
-            keep(&mut self.high, high, Ordering::Greater);
-        }
-        if let Some(first) = other.first.filter(|o| self.first.is_none_or(|f| o.0 < f.0)) {
-            self.first = Some(first);
-        }
-        if let Some(last) = other.last.filter(|o| self.last.is_none_or(|l| o.0 >= l.0)) {
-            self.last = Some(last);
-        }
-        if let (Some(mine), Some(theirs)) = (self.ranks.as_deref_mut(), other.ranks.as_deref()) {
-            mine.merge(theirs);
-        }
-    }
-
-    pub(super) fn cells(&mut self, aggregates: &[Aggregate]) -> Cells {
-        let ranks = &mut self.ranks;
-        View {
-            moments: &self.moments,
-            low: self.low,
-            high: self.high,
-            first: self.first.map(|(_, x)| x),
-            last: self.last.map(|(_, x)| x),
-            rank: &mut |k| ranks.as_deref_mut().and_then(|r| r.at(k)),
-        }
-        .cells(aggregates)
-    }
 }
 
 impl Ranks {

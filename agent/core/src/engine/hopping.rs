@@ -10,29 +10,27 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::engine::config::{Aggregate, Emit, WindowSpec};
+use crate::engine::chain::Parts;
+use crate::engine::config::Emit;
 use crate::engine::counters::Taken;
-use crate::engine::figures::{Growing, Wants};
+use crate::engine::figures::{Figures, Wants};
 use crate::engine::grid::Grid;
-use crate::engine::route::{DeviceId, Routes, SeriesId, SeriesInfo, Slot, Timers};
-use crate::engine::row::{Body, OutRow, StreamId, WindowBody};
+use crate::engine::kernel::{At, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
+use crate::engine::route::Slot;
+use crate::engine::state;
+use crate::engine::value::is_null;
 use crate::limits::{EVENT_TIME_MAX, WINDOW_SPAN_MAX};
-use crate::units::{EventTime, Span};
+use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
+use crate::units::Span;
 
 /// The operator of one `[[window]]` of this kind.
 #[derive(Debug)]
 pub(super) struct Hopping {
-    routes: Routes,
     grid: Grid,
-    lateness: i64,
-    emit: Emit,
-    finalize: bool,
     wants: Wants,
-    aggregates: Vec<Aggregate>,
     keys: Vec<Panes>,
-    timers: Timers,
+    parts: Parts,
     due: Vec<Due>,
-    woken: Vec<(DeviceId, i64)>,
 }
 
 /// The state of one key.
@@ -44,7 +42,6 @@ struct Panes {
     left_to: i64,
     /// Windows that were written and may be again, by start.
     told: BTreeMap<i64, Told>,
-    last: Option<OutRow>,
 }
 
 #[derive(Debug)]
@@ -52,7 +49,7 @@ struct Pane {
     start: i64,
     /// Holds a reading that no line for idleness tells of.
     untold: bool,
-    figures: Growing,
+    figures: Figures,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,132 +69,116 @@ struct Due {
 }
 
 impl Hopping {
-    pub(super) fn new(
-        stream: StreamId,
-        spec: &WindowSpec,
-        (size, hop, offset): (Span, Span, Span),
-        lateness: Span,
-    ) -> Self {
+    pub(super) fn new((size, hop, offset): (Span, Span, Span), wants: Wants) -> Self {
         Self {
-            routes: Routes::new(stream, spec),
             grid: Grid::new(size, hop, offset),
-            lateness: lateness.0,
-            emit: spec.emit,
-            finalize: spec.finalize,
-            wants: Wants::of(&spec.aggregates),
-            aggregates: spec.aggregates.clone(),
+            wants,
             keys: Vec::new(),
-            timers: Timers::default(),
+            parts: Parts::default(),
             due: Vec::new(),
-            woken: Vec::new(),
         }
     }
 
-    pub(super) fn add_series(&mut self, series: &SeriesInfo) {
-        if self.routes.add(series) {
-            self.keys.push(Panes {
-                panes: VecDeque::new(),
-                left_to: i64::MIN,
-                told: BTreeMap::new(),
-                last: None,
-            });
-        }
+    fn final_at(&self, common: &Common, start: i64) -> i64 {
+        common.final_at(start + self.grid.size)
     }
 
-    /// From this watermark on nothing changes the window; see
-    /// [`super::tumbling::Tumbling`] for why it may saturate.
-    fn final_at(&self, start: i64) -> i64 {
-        (start + self.grid.size).saturating_add(self.lateness)
+    fn leaves_at(&self, common: &Common, start: i64) -> i64 {
+        common.leaves_at(start + self.grid.size)
     }
 
-    /// From this watermark on the window is closed, as far as lines go.
-    fn leaves_at(&self, start: i64) -> i64 {
-        match self.emit {
-            Emit::OnClose => start + self.grid.size,
-            Emit::EveryUpdate | Emit::FinalOnly => self.final_at(start),
+    fn take_any(&mut self, common: &mut Common, fed: &Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
+        let given = fed.given;
+        let (slot, watermark) = (given.slot, given.watermark);
+        let pane_at = self.grid.pane_of(given.time);
+        let (mut starts, newest) = (
+            self.grid.starts_over(pane_at),
+            self.grid.last_start(pane_at),
+        );
+        let Some(oldest) = starts.next() else {
+            // Between two windows: nothing takes it, and nothing refuses it.
+            return Taken::Nothing;
+        };
+        if self.final_at(common, newest) <= watermark {
+            return Taken::None;
         }
-    }
-
-    /// `None` when the reading is not for this operator.
-    pub(super) fn on_reading(
-        &mut self,
-        series: SeriesId,
-        device: DeviceId,
-        time: EventTime,
-        value: Option<f64>,
-        watermark: EventTime,
-        out: &mut Vec<OutRow>,
-    ) -> Option<Taken> {
-        let slot = self.routes.slot(series)?;
-        let at = self.grid.pane_of(time.0);
-        let (mut starts, newest) = (self.grid.starts_over(at), self.grid.last_start(at));
-        let oldest = starts.next()?;
-        if self.final_at(newest) <= watermark.0 {
-            return Some(Taken::None);
-        }
+        common.pages.touch(slot as usize);
         let wants = self.wants;
         let key = &mut self.keys[slot as usize];
         // What was due up to here is written; a late reading now writes for itself.
-        key.left_to = watermark.0;
-        let pane = pane_at(&mut key.panes, at, wants);
-        if let Some(x) = value {
-            pane.figures.add(time, x);
+        key.left_to = watermark;
+        let pane = pane_of(&mut key.panes, pane_at, wants);
+        if fed.part.is_none() && !is_null(given.value) {
+            pane.figures.add(given.time, given.value);
         }
         pane.untold = true;
+        self.parts.put((slot, pane_at), fed);
         for start in std::iter::once(oldest).chain(starts) {
-            let left = self.leaves_at(start) <= watermark.0;
-            if self.final_at(start) <= watermark.0 {
+            let left = self.leaves_at(common, start) <= watermark;
+            if self.final_at(common, start) <= watermark {
                 continue;
             }
-            if left || self.emit == Emit::EveryUpdate {
-                self.write(slot, start, watermark.0, false, out);
+            if left || common.emit == Emit::EveryUpdate {
+                self.write(common, (slot, start), (watermark, false), at, out);
             }
             let timer = if left {
-                self.final_at(start)
+                self.final_at(common, start)
             } else {
-                self.leaves_at(start)
+                self.leaves_at(common, start)
             };
-            self.timers.sooner(device, timer);
-            if !left && self.emit != Emit::EveryUpdate {
+            common.timers.sooner(given.scope, timer);
+            if !left && common.emit != Emit::EveryUpdate {
                 // All windows from here on are open, and later.
                 break;
             }
         }
-        let whole = self.final_at(oldest) > watermark.0;
-        Some(if whole { Taken::All } else { Taken::Some })
+        if self.final_at(common, oldest) > watermark {
+            Taken::All
+        } else {
+            Taken::Some
+        }
     }
 
     /// The figures of a window, from its panes.
-    fn figures(&self, slot: Slot, start: i64) -> Growing {
+    fn figures(&self, common: &Common, slot: Slot, start: i64) -> Figures {
         let panes = &self.keys[slot as usize].panes;
         let from = panes.partition_point(|pane| pane.start < start);
-        let mut figures = Growing::new(self.wants);
+        let mut figures = Figures::new(self.wants);
         for pane in panes
             .range(from..)
             .take_while(|p| p.start < start + self.grid.size)
         {
             figures.merge(&pane.figures);
+            if common.is_chained() {
+                self.parts.add_to(&mut figures, (slot, pane.start));
+            }
         }
         figures
     }
 
-    fn write(&mut self, slot: Slot, start: i64, watermark: i64, idle: bool, out: &mut Vec<OutRow>) {
-        let is_final = !idle && self.final_at(start) <= watermark;
-        let mut figures = self.figures(slot, start);
+    fn write(
+        &mut self,
+        common: &Common,
+        (slot, start): (Slot, i64),
+        (watermark, idle): (i64, bool),
+        at: At<'_>,
+        out: &mut Out,
+    ) {
+        let is_final = !idle && self.final_at(common, start) <= watermark;
+        let mut figures = self.figures(common, slot, start);
         let key = &mut self.keys[slot as usize];
         let told = key.told.get(&start).copied();
         let revision = told.map_or(0, |t| t.revision);
-        let row = OutRow {
-            head: self.routes.head(slot).clone(),
-            body: Body::Window(WindowBody {
-                start: EventTime(start),
-                end: EventTime(start + self.grid.size),
-                revision,
-                is_final,
-                idle,
-                cells: figures.cells(&self.aggregates),
-            }),
+        let line = WindowLine {
+            cause: at.cause,
+            slot,
+            start,
+            end: start + self.grid.size,
+            revision,
+            is_final,
+            idle,
         };
+        common.write(&line, &mut figures, out);
         if is_final {
             key.told.remove(&start);
         } else {
@@ -207,30 +188,11 @@ impl Hopping {
             };
             key.told.insert(start, next);
         }
-        key.last = Some(row.clone());
-        out.push(row);
     }
 
-    /// Writes what the watermarks of these devices have closed, by end, start
-    /// and key, and drops what is final.
-    pub(super) fn advance(&mut self, moved: &[(DeviceId, EventTime)], out: &mut Vec<OutRow>) {
-        let mut woken = std::mem::take(&mut self.woken);
-        for (device, watermark) in moved {
-            if self.timers.take_due(*device, watermark.0) {
-                woken.push((*device, watermark.0));
-                self.collect_due(*device, watermark.0);
-            }
-        }
-        self.write_due(out);
-        for (device, watermark) in woken.drain(..) {
-            self.drop_final(device, watermark);
-        }
-        self.woken = woken;
-    }
-
-    fn collect_due(&mut self, device: DeviceId, watermark: i64) {
+    fn collect_due(&mut self, common: &Common, (scope, watermark): Moved) {
         let mut due = std::mem::take(&mut self.due);
-        for slot in self.routes.slots_of(device) {
+        for slot in common.routes.slots_of(scope) {
             let key = &self.keys[*slot as usize];
             let as_due = |start| Due {
                 start,
@@ -238,30 +200,30 @@ impl Hopping {
                 watermark,
                 idle: false,
             };
-            let tells = |start: i64| match self.emit {
+            let tells = |start: i64| match common.emit {
                 Emit::OnClose | Emit::FinalOnly => {
                     !key.told.contains_key(&start) || self.is_untold(key, start)
                 }
                 Emit::EveryUpdate => false,
             };
-            let mut next = self.first_after(key.left_to);
+            let mut next = self.first_after(common, key.left_to);
             let from = key
                 .panes
                 .partition_point(|p| self.grid.last_start(p.start) < next);
             for pane in key.panes.range(from..) {
                 let leaving = self.grid.starts_from(pane.start, next);
-                for start in leaving.take_while(|s| self.leaves_at(*s) <= watermark) {
+                for start in leaving.take_while(|s| self.leaves_at(common, *s) <= watermark) {
                     next = start + self.grid.hop;
                     if tells(start) {
                         due.push(as_due(start));
                     }
                 }
             }
-            if self.finalize {
+            if common.finalize {
                 let over = key.told.iter().filter(|(start, told)| {
                     !told.said_final
-                        && self.leaves_at(**start) <= key.left_to
-                        && self.final_at(**start) <= watermark
+                        && self.leaves_at(common, **start) <= key.left_to
+                        && self.final_at(common, **start) <= watermark
                 });
                 due.extend(over.map(|(start, _)| as_due(*start)));
             }
@@ -270,11 +232,8 @@ impl Hopping {
     }
 
     /// Start of the first window that leaves after a watermark.
-    fn first_after(&self, watermark: i64) -> i64 {
-        let length = match self.emit {
-            Emit::OnClose => self.grid.size,
-            Emit::EveryUpdate | Emit::FinalOnly => self.grid.size.saturating_add(self.lateness),
-        };
+    fn first_after(&self, common: &Common, watermark: i64) -> i64 {
+        let length = common.leaves_at(self.grid.size);
         // No window starts beyond; the grid can be calculated up to there.
         let edge = EVENT_TIME_MAX + 2 * WINDOW_SPAN_MAX;
         let before = watermark.saturating_sub(length).clamp(-edge, edge);
@@ -290,132 +249,192 @@ impl Hopping {
         over.any(|pane| pane.untold)
     }
 
-    fn write_due(&mut self, out: &mut Vec<OutRow>) {
-        if self.due.is_empty() {
-            return;
-        }
+    fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out) {
         let mut due = std::mem::take(&mut self.due);
         due.sort_unstable_by(|a, b| {
-            a.start
-                .cmp(&b.start)
-                .then_with(|| self.routes.key_order(a.slot, b.slot))
+            let by_start = a.start.cmp(&b.start);
+            by_start.then_with(|| common.routes.key_order(at.series, a.slot, b.slot))
         });
         for one in due.drain(..) {
-            self.write(one.slot, one.start, one.watermark, one.idle, out);
+            common.pages.touch(one.slot as usize);
+            let id = (one.slot, one.start);
+            self.write(common, id, (one.watermark, one.idle), at, out);
         }
         self.due = due;
     }
 
-    /// Also sets the device's timer anew.
-    fn drop_final(&mut self, device: DeviceId, watermark: i64) {
-        for at in 0..self.routes.slots_of(device).len() {
-            let slot = self.routes.slots_of(device)[at] as usize;
-            self.keys[slot].left_to = watermark;
-            while let Some(start) = self.keys[slot].panes.front().map(|p| p.start) {
-                let gone_at = self.final_at(self.grid.last_start(start));
+    /// Also sets the scope's timer anew.
+    fn drop_final(&mut self, common: &mut Common, (scope, watermark): Moved) {
+        for index in 0..common.routes.slots_of(scope).len() {
+            let slot = common.routes.slots_of(scope)[index];
+            let at = slot as usize;
+            if self.keys[at].panes.is_empty() {
+                continue;
+            }
+            common.pages.touch(at);
+            self.keys[at].left_to = watermark;
+            while let Some(start) = self.keys[at].panes.front().map(|p| p.start) {
+                let gone_at = self.final_at(common, self.grid.last_start(start));
                 if gone_at > watermark {
-                    self.timers.sooner(device, gone_at);
+                    common.timers.sooner(scope, gone_at);
                     break;
                 }
-                self.keys[slot].panes.pop_front();
+                self.keys[at].panes.pop_front();
+                self.parts.forget((slot, start));
             }
-            while let Some((start, _)) = self.keys[slot].told.first_key_value() {
-                let final_at = self.final_at(*start);
+            while let Some((start, _)) = self.keys[at].told.first_key_value() {
+                let final_at = self.final_at(common, *start);
                 if final_at > watermark {
-                    self.timers.sooner(device, final_at);
+                    common.timers.sooner(scope, final_at);
                     break;
                 }
-                self.keys[slot].told.pop_first();
+                self.keys[at].told.pop_first();
             }
-            if let Some(next) = self.next_close(&self.keys[slot]) {
-                self.timers.sooner(device, next);
+            if let Some(next) = self.next_close(common, &self.keys[at]) {
+                common.timers.sooner(scope, next);
             }
         }
     }
 
     /// The watermark at which the next window leaves.
-    fn next_close(&self, key: &Panes) -> Option<i64> {
-        let next = self.first_after(key.left_to);
+    fn next_close(&self, common: &Common, key: &Panes) -> Option<i64> {
+        let next = self.first_after(common, key.left_to);
         let from = key
             .panes
             .partition_point(|p| self.grid.last_start(p.start) < next);
         let mut starts = self.grid.starts_from(key.panes.get(from)?.start, next);
-        starts.next().map(|start| self.leaves_at(start))
+        starts.next().map(|start| self.leaves_at(common, start))
+    }
+}
+
+impl Kernel for Hopping {
+    fn add_slot(&mut self) {
+        self.keys.push(Panes {
+            panes: VecDeque::new(),
+            left_to: i64::MIN,
+            told: BTreeMap::new(),
+        });
     }
 
-    /// A device fell silent: what it has open is written without its watermark
-    /// moving.
-    pub(super) fn on_idle(
-        &mut self,
-        device: DeviceId,
-        watermark: EventTime,
-        out: &mut Vec<OutRow>,
-    ) {
-        if self.emit != Emit::OnClose {
+    fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
+        let fed = Fed {
+            given,
+            part: None,
+            figures: None,
+        };
+        self.take_any(common, &fed, at, out)
+    }
+
+    fn take_fed(&mut self, common: &mut Common, fed: Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
+        self.take_any(common, &fed, at, out)
+    }
+
+    fn advance(&mut self, common: &mut Common, due: &[Moved], at: At<'_>, out: &mut Out) {
+        for moved in due {
+            self.collect_due(common, *moved);
+        }
+        self.write_due(common, at, out);
+        for moved in due {
+            self.drop_final(common, *moved);
+        }
+    }
+
+    fn on_idle(&mut self, common: &mut Common, silent: &[Moved], at: At<'_>, out: &mut Out) {
+        if common.emit != Emit::OnClose {
             return;
         }
         let mut due = std::mem::take(&mut self.due);
-        for slot in self.routes.slots_of(device) {
-            let key = &mut self.keys[*slot as usize];
-            let untold = key.panes.iter_mut().filter(|pane| pane.untold);
-            let mut next = i64::MIN;
-            for pane in untold {
-                pane.untold = false;
-                for start in self.grid.starts_from(pane.start, next) {
-                    next = start + self.grid.hop;
-                    if start + self.grid.size > watermark.0 {
-                        due.push(Due {
-                            start,
-                            slot: *slot,
-                            watermark: watermark.0,
-                            idle: true,
-                        });
+        for (scope, watermark) in silent {
+            for slot in common.routes.slots_of(*scope) {
+                let key = &mut self.keys[*slot as usize];
+                let untold = key.panes.iter_mut().filter(|pane| pane.untold);
+                let mut next = i64::MIN;
+                for pane in untold {
+                    pane.untold = false;
+                    for start in self.grid.starts_from(pane.start, next) {
+                        next = start + self.grid.hop;
+                        if start + self.grid.size > *watermark {
+                            due.push(Due {
+                                start,
+                                slot: *slot,
+                                watermark: *watermark,
+                                idle: true,
+                            });
+                        }
                     }
                 }
             }
         }
         self.due = due;
-        self.write_due(out);
+        self.write_due(common, at, out);
     }
 
-    /// Panes held.
-    pub(super) fn state_rows(&self) -> u64 {
+    fn state_rows(&self) -> u64 {
         self.keys.iter().map(|key| key.panes.len()).sum::<usize>() as u64
     }
 
-    pub(super) fn name(&self) -> &str {
-        self.routes.name()
-    }
-
-    /// The last line written for the series' key.
-    pub(super) fn last(&self, series: SeriesId) -> Option<OutRow> {
-        self.keys[self.routes.slot(series)? as usize].last.clone()
-    }
-
-    /// The newest window that holds a reading, as if it were written now.
-    pub(super) fn open(&self, series: SeriesId) -> Option<OutRow> {
-        let slot = self.routes.slot(series)?;
+    fn encode(&self, slot: Slot, out: &mut Vec<u8>) {
         let key = &self.keys[slot as usize];
-        let start = self.grid.last_start(key.panes.back()?.start);
-        if self.leaves_at(start) <= key.left_to {
-            return None;
+        put_zigzag(out, key.left_to);
+        state::put_len(out, key.panes.len());
+        for pane in &key.panes {
+            put_zigzag(out, pane.start);
+            state::put_bool(out, pane.untold);
+            pane.figures.encode(out);
         }
-        Some(OutRow {
-            head: self.routes.head(slot).clone(),
-            body: Body::Window(WindowBody {
-                start: EventTime(start),
-                end: EventTime(start + self.grid.size),
-                revision: key.told.get(&start).map_or(0, |t| t.revision),
-                is_final: false,
-                idle: false,
-                cells: self.figures(slot, start).cells(&self.aggregates),
-            }),
-        })
+        state::put_len(out, key.told.len());
+        for (start, told) in &key.told {
+            put_zigzag(out, *start);
+            put_varint(out, told.revision.into());
+            state::put_bool(out, told.said_final);
+        }
+        self.parts.encode(slot, out);
+    }
+
+    fn decode(
+        &mut self,
+        common: &mut Common,
+        slot: Slot,
+        from: &mut Reader<'_>,
+    ) -> Result<(), Malformed> {
+        let mut key = Panes {
+            panes: VecDeque::new(),
+            left_to: from.zigzag()?,
+            told: BTreeMap::new(),
+        };
+        for _ in 0..state::len(from)? {
+            key.panes.push_back(Pane {
+                start: from.zigzag()?,
+                untold: state::bool(from)?,
+                figures: Figures::decode(from, self.wants)?,
+            });
+        }
+        for _ in 0..state::len(from)? {
+            let start = from.zigzag()?;
+            let told = Told {
+                revision: state::u32(from)?,
+                said_final: state::bool(from)?,
+            };
+            key.told.insert(start, told);
+        }
+        let scope = common.routes.scope_of(slot);
+        if let Some(pane) = key.panes.front() {
+            let gone_at = self.final_at(common, self.grid.last_start(pane.start));
+            common.timers.sooner(scope, gone_at);
+        }
+        if let Some((start, _)) = key.told.first_key_value() {
+            common.timers.sooner(scope, self.final_at(common, *start));
+        }
+        if let Some(next) = self.next_close(common, &key) {
+            common.timers.sooner(scope, next);
+        }
+        self.keys[slot as usize] = key;
+        self.parts.decode(slot, self.wants, from)
     }
 }
 
 /// The pane that starts there, made when there is none.
-fn pane_at(panes: &mut VecDeque<Pane>, start: i64, wants: Wants) -> &mut Pane {
+fn pane_of(panes: &mut VecDeque<Pane>, start: i64, wants: Wants) -> &mut Pane {
     let found = match panes.back() {
         Some(newest) if newest.start == start => Ok(panes.len() - 1),
         Some(newest) if newest.start > start => panes.binary_search_by_key(&start, |p| p.start),
@@ -424,7 +443,7 @@ fn pane_at(panes: &mut VecDeque<Pane>, start: i64, wants: Wants) -> &mut Pane {
     let at = match found {
         Ok(at) => at,
         Err(at) => {
-            let figures = Growing::new(wants);
+            let figures = Figures::new(wants);
             panes.insert(
                 at,
                 Pane {

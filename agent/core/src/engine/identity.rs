@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::limits::IDENTITY_RUNS_MAX;
+use crate::log::bytes::{Malformed, Reader, put_varint};
 
 /// The identity of a reading on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,24 @@ impl Seen {
             self.close_oldest_hole();
         }
         true
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.runs.len() as u64);
+        for (first, last) in &self.runs {
+            put_varint(out, first.boot);
+            put_varint(out, first.seq);
+            put_varint(out, *last);
+        }
+    }
+
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut runs = BTreeMap::new();
+        for _ in 0..from.varint()? {
+            let (boot, seq) = (from.varint()?, from.varint()?);
+            runs.insert(ReadingId { boot, seq }, from.varint()?);
+        }
+        Ok(Self { runs })
     }
 
     fn close_oldest_hole(&mut self) {

@@ -3,11 +3,14 @@
 //! in any batches; any order of arrival inside the out-of-order bound gives the
 //! same final rows.
 //!
-//! Each reading gets one verdict, moves its device's watermark, and goes through
-//! the operators in config order. Memory is bounded by the number of series and
-//! by what their windows hold. Knows no clock, no log and no text format.
+//! A batch goes through in passes. The first, [`device`], judges each reading and moves
+//! its device's watermark; then each operator runs over the whole batch, sources before
+//! readers; last, their rows are put in order of cause. Memory is bounded by the number
+//! of series and by what their windows hold. Knows no clock, no log and no text format.
 
-mod calendar;
+mod batch;
+pub mod calendar;
+mod chain;
 pub mod config;
 pub mod counters;
 mod device;
@@ -15,55 +18,32 @@ mod figures;
 mod grid;
 mod hopping;
 pub mod identity;
+mod kernel;
+mod least;
 mod operator;
 mod route;
 pub mod row;
 mod sliding;
+pub mod state;
 mod tail;
 mod tumbling;
 pub mod value;
 
 use std::fmt;
 
-use crate::engine::config::EngineConfig;
-use crate::engine::counters::{Counters, Verdict, Votes};
-use crate::engine::device::{Aside, Devices};
-use crate::engine::identity::ReadingId;
+use crate::engine::config::{EngineConfig, Source};
+use crate::engine::counters::{Counters, Verdict};
+use crate::engine::device::{Devices, Passed, Step};
+use crate::engine::kernel::Turn;
 use crate::engine::operator::Operator;
-use crate::engine::row::OutRow;
-use crate::limits::{EVENT_TIME_MAX, SERIES_MAX, SERIES_NAME_BYTES_MAX};
+use crate::engine::row::{Aside, Row, RowView, Rows, Stream, StreamId};
+use crate::engine::state::{Parts, StateEntry, StateError, StateReader, StateWriter};
+use crate::limits::{SERIES_MAX, SERIES_NAME_BYTES_MAX};
+use crate::log::bytes::{put_varint, put_zigzag};
 use crate::units::{EventTime, Span};
 
+pub use self::batch::Batch;
 pub use self::route::{DeviceId, SeriesId};
-pub use self::sliding::RollingAnswer;
-
-/// A reading as the engine takes it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EngineReading {
-    pub series: SeriesId,
-    /// `None`: its identity was judged before, or it has none.
-    pub id: Option<ReadingId>,
-    pub time: EventTime,
-    /// `None`: the sensor reports a fault. It moves time on and is in no figure.
-    pub value: Option<f64>,
-}
-
-/// Which rolling window is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RollingPick<'a> {
-    Name(&'a str),
-    /// The first one of this size.
-    Size(Span),
-}
-
-/// A tumbling or hopping window of one series, as far as it is known.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rollup {
-    /// The newest window, still open.
-    pub open: Option<OutRow>,
-    /// The last line written.
-    pub last: Option<OutRow>,
-}
 
 /// A series that the engine does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,13 +71,26 @@ impl std::error::Error for SeriesError {}
 /// All windows of a pipeline.
 #[derive(Debug)]
 pub struct Engine {
+    /// What one reads stands before it.
     operators: Vec<Operator>,
     devices: Devices,
+    /// Streams `late` and `quarantine`.
+    asides: [Stream; 2],
     future_guard: Span,
     /// The gateway's clock as the input told it; never goes back.
     now: Option<EventTime>,
-    counters: Counters,
+    passed: Passed,
+    votes: Vec<u8>,
+    set_aside: Rows,
+    order: Vec<(u32, u16, u32)>,
+    parts: Parts,
+    /// Something came since the last changes were taken.
+    changed: bool,
 }
+
+/// Version of the entries of [`Engine::take_changes`].
+const STATE_VERSION: u64 = 1;
+const HEAD_KEY: &[u8] = b"e";
 
 impl Engine {
     /// An engine that has seen nothing.
@@ -108,14 +101,22 @@ impl Engine {
     #[must_use]
     pub fn new(config: &EngineConfig) -> Self {
         let operators = config.windows.iter().enumerate();
+        let crossed = config.windows.iter().any(|window| !window.key.device);
+        let aside = |name| Stream::new(name, config::KeySpec::DEVICE_CHANNEL, &[], 0);
         Self {
             operators: operators
                 .map(|(at, spec)| Operator::new(at, spec, config))
                 .collect(),
-            devices: Devices::new(&config.time),
+            devices: Devices::new(&config.time, crossed),
+            asides: [aside("late"), aside("quarantine")],
             future_guard: config.time.future_guard,
             now: None,
-            counters: Counters::default(),
+            passed: Passed::default(),
+            votes: Vec::new(),
+            set_aside: Rows::new(),
+            order: Vec::new(),
+            parts: Parts::default(),
+            changed: false,
         }
     }
 
@@ -131,14 +132,18 @@ impl Engine {
         if !fits(device) || !fits(channel) {
             return Err(SeriesError::BadName);
         }
-        let info = self
-            .devices
-            .add(device, channel)
-            .ok_or(SeriesError::TooMany)?;
-        self.operators
-            .iter_mut()
-            .for_each(|op| op.add_series(&info));
-        Ok(info.id)
+        self.changed = true;
+        let series = self.devices.add(device, channel);
+        let series = series.ok_or(SeriesError::TooMany)?;
+        let mut has_new_slot = Vec::with_capacity(self.operators.len());
+        for operator in &mut self.operators {
+            let comes = match operator.source() {
+                Source::Readings => true,
+                Source::Window(from) => has_new_slot[usize::from(from)],
+            };
+            has_new_slot.push(comes && operator.add_input(series));
+        }
+        Ok(series.id)
     }
 
     /// The id of a series that was seen before.
@@ -147,118 +152,180 @@ impl Engine {
         self.devices.find(device, channel)
     }
 
-    /// Takes one reading; its rows are appended to `out`.
-    pub fn on_reading(
-        &mut self,
-        series: SeriesId,
-        time: EventTime,
-        value: Option<f64>,
-        out: &mut Vec<OutRow>,
-    ) {
-        self.on(
-            EngineReading {
-                series,
-                id: None,
-                time,
-                value,
-            },
-            out,
-        );
-    }
-
-    /// Takes readings in order; the rows are the same as one by one.
-    pub fn on_batch(&mut self, readings: &[EngineReading], out: &mut Vec<OutRow>) {
-        readings.iter().for_each(|reading| self.on(*reading, out));
-    }
-
-    /// Takes one reading with its identity.
-    pub fn on(&mut self, reading: EngineReading, out: &mut Vec<OutRow>) {
-        let verdict = self.judge(reading, out);
-        self.counters.count(verdict);
-        self.devices.counters_mut(reading.series).count(verdict);
-    }
-
-    fn judge(&mut self, reading: EngineReading, out: &mut Vec<OutRow>) -> Verdict {
-        let EngineReading {
-            series,
-            id,
-            time,
-            value,
-        } = reading;
-        if id.is_some_and(|id| !self.devices.is_new(series, id)) {
-            return Verdict::Duplicate;
+    /// Takes readings in order; the rows are the same as one by one. Rows are appended
+    /// to `out`, whose causes are places in this batch.
+    pub fn on_batch(&mut self, batch: &Batch, out: &mut Rows) {
+        if batch.is_empty() {
+            return;
         }
-        if let Some(reason) = self.too_far(time) {
-            out.push(self.devices.aside(series, time, value, reason));
-            return Verdict::Future;
-        }
-        let device = self.devices.of(series);
-        let before = self.devices.watermark(device);
-        let after = self.devices.saw(device, time, self.now);
-        let mut votes = Votes::default();
-        for operator in &mut self.operators {
-            if let Some(taken) = operator.on_reading(series, device, time, value, before, out) {
-                votes.vote(taken);
+        self.changed = true;
+        let clock = (self.now, self.future_guard);
+        let (passed, set_aside) = (&mut self.passed, &mut self.set_aside);
+        self.devices.pass(batch, clock, passed, set_aside);
+        self.votes.clear();
+        self.votes.resize(batch.len(), 0);
+        let step = Step {
+            batch,
+            moves: &passed.moves,
+            all: &passed.all,
+            series: self.devices.series(),
+        };
+        for at in 0..self.operators.len() {
+            let (before, rest) = self.operators.split_at_mut(at);
+            let operator = &mut rest[0];
+            match operator.source() {
+                Source::Readings => operator.on_readings(&step, &mut self.votes),
+                Source::Window(from) => {
+                    let source = before[usize::from(from)].as_source(operator.common.value_at);
+                    operator.on_fed(&step, source);
+                }
             }
-            // Before the next operator: rows come in the order of the operators.
-            operator.advance(&[(device, after)], out);
         }
-        let verdict = votes.verdict();
-        if verdict == Verdict::LateAll {
-            out.push(self.devices.aside(series, time, value, Aside::LateAll));
-        }
-        verdict
+        self.judge(batch);
+        self.put_in_order(out);
     }
 
-    /// Why a time cannot be right, if so.
-    fn too_far(&self, time: EventTime) -> Option<Aside> {
-        if time.0.unsigned_abs() > EVENT_TIME_MAX.unsigned_abs() {
-            return Some(Aside::Range);
+    /// The verdicts of the readings that operators saw.
+    fn judge(&mut self, batch: &Batch) {
+        for (index, votes) in self.votes.iter().enumerate() {
+            match Verdict::of(*votes) {
+                Verdict::Accepted => {}
+                Verdict::LatePartial => {
+                    self.devices
+                        .count(batch.series[index], |counters| counters.late_partial += 1);
+                }
+                Verdict::LateAll => {
+                    self.devices
+                        .count(batch.series[index], |counters| counters.late_all += 1);
+                    device::aside(batch, index, Aside::LateAll, &mut self.set_aside);
+                }
+            }
         }
-        let limit = self.now?.0.saturating_add(self.future_guard.0);
-        (time.0 > limit).then_some(Aside::Future)
+    }
+
+    /// Gives the rows of all operators in order of cause, then of the pipeline; what
+    /// stands aside comes last.
+    fn put_in_order(&mut self, out: &mut Rows) {
+        for operator in &mut self.operators {
+            operator.out.figures.clear();
+        }
+        let lists = self.operators.iter().map(|op| &op.out.rows);
+        let filled = lists
+            .chain([&self.set_aside])
+            .filter(|rows| !rows.is_empty());
+        let filled = filled.count();
+        if filled < 2 {
+            let lists = self.operators.iter_mut().map(|op| &mut op.out.rows);
+            for rows in lists.chain([&mut self.set_aside]).filter(|_| filled > 0) {
+                out.append(rows);
+            }
+            return;
+        }
+        self.order.clear();
+        for (list, operator) in (0..).zip(&self.operators) {
+            let rows = operator.out.rows.as_slice().iter();
+            let places = (0..).zip(rows);
+            self.order
+                .extend(places.map(|(at, row)| (row.cause, list, at)));
+        }
+        let aside = u16::try_from(self.operators.len()).expect("at most WINDOWS_MAX windows");
+        let places = (0..).zip(self.set_aside.as_slice());
+        self.order
+            .extend(places.map(|(at, row)| (row.cause, aside, at)));
+        // By cause; stable, and made of few lists that are in order.
+        self.order.sort_by_key(|(cause, _, _)| *cause);
+        for (_, list, at) in &self.order {
+            let (rows, cells) = match self.operators.get(usize::from(*list)) {
+                Some(operator) => (&operator.out.rows, operator.common.aggregates.len()),
+                None => (&self.set_aside, 1),
+            };
+            let row = rows.rows[*at as usize];
+            let first = row.cells as usize;
+            let next = out.next_cells();
+            out.cells
+                .extend_from_slice(&rows.cells[first..first + cells]);
+            out.rows.push(Row { cells: next, ..row });
+        }
+        for operator in &mut self.operators {
+            operator.out.rows.clear();
+        }
+        self.set_aside.clear();
     }
 
     /// Nothing with a smaller time is still expected of a device, or of all,
     /// also of those first seen later. Never goes back.
-    pub fn on_watermark(&mut self, device: Option<&str>, time: EventTime, out: &mut Vec<OutRow>) {
+    pub fn on_watermark(&mut self, device: Option<&str>, time: EventTime, out: &mut Rows) {
         let moved = self.devices.raise_floor(device, time);
-        self.advance(&moved, out);
+        self.turn(&moved, &[], false, out);
     }
 
     /// The gateway's clock says this: drives the future guard and idleness. A
     /// step back is not followed.
-    pub fn on_clock(&mut self, time: EventTime, out: &mut Vec<OutRow>) {
+    pub fn on_clock(&mut self, time: EventTime, out: &mut Rows) {
         let now = self.now.map_or(time, |now| now.max(time));
         self.now = Some(now);
-        let idle = self.devices.fallen_idle(now);
-        for operator in &mut self.operators {
-            for (device, watermark) in &idle {
-                operator.on_idle(*device, *watermark, out);
-            }
-        }
+        let silent = self.devices.fallen_idle(now);
+        let all_silent = !silent.is_empty() && self.devices.all_silent();
+        self.turn(&[], &silent, all_silent, out);
     }
 
     /// The input is over: everything closes.
-    pub fn finish(&mut self, out: &mut Vec<OutRow>) {
+    pub fn finish(&mut self, out: &mut Rows) {
         self.on_watermark(None, EventTime(i64::MAX), out);
     }
 
-    fn advance(&mut self, moved: &[(DeviceId, EventTime)], out: &mut Vec<OutRow>) {
-        for operator in &mut self.operators {
-            operator.advance(moved, out);
+    fn turn(
+        &mut self,
+        moved: &[(u32, i64, i64)],
+        silent: &[(u32, i64)],
+        all_silent: bool,
+        out: &mut Rows,
+    ) {
+        self.changed = true;
+        let devices = &self.devices;
+        let before = |scope| {
+            let at = moved.binary_search_by_key(&scope, |(scope, _, _)| *scope);
+            at.map_or_else(|_| devices.watermark(DeviceId(scope)), |at| moved[at].1)
+        };
+        let turn = Turn {
+            moved,
+            all: devices.all(),
+            silent,
+            all_silent,
+            series: devices.series(),
+            before: &before,
+        };
+        for at in 0..self.operators.len() {
+            let (before, rest) = self.operators.split_at_mut(at);
+            let operator = &mut rest[0];
+            let source = match operator.source() {
+                Source::Readings => None,
+                Source::Window(from) => {
+                    Some(before[usize::from(from)].as_source(operator.common.value_at))
+                }
+            };
+            operator.on_turn(&turn, source);
         }
+        self.put_in_order(out);
     }
 
     /// The verdicts over all devices.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.devices.total()
     }
 
     /// The verdicts per device, by name.
     pub fn device_counters(&self) -> impl Iterator<Item = (&str, Counters)> {
         self.devices.counters()
+    }
+
+    /// Rows of other windows that came late, by the stream that refused them; only
+    /// where there are any.
+    pub fn late_derived(&self) -> impl Iterator<Item = (&str, u64)> {
+        let counts = self.operators.iter();
+        let counts = counts.map(|op| (&*op.stream.name, op.common.late_derived));
+        counts.filter(|(_, count)| *count > 0)
     }
 
     /// Rows held by windows.
@@ -272,24 +339,130 @@ impl Engine {
     #[must_use]
     pub fn watermark(&self, device: &str) -> Option<EventTime> {
         let at = self.devices.watermark(self.devices.id(device)?);
-        (at.0 > i64::MIN).then_some(at)
+        (at > i64::MIN).then_some(EventTime(at))
     }
 
-    /// What a rolling window says of a series now. `None` when there is no such
-    /// window or no reading in it.
+    /// The gateway's clock as the input told it last.
     #[must_use]
-    pub fn rolling(&self, pick: RollingPick<'_>, series: SeriesId) -> Option<RollingAnswer> {
-        let watermark = self.devices.watermark(self.devices.of(series));
-        self.operators
-            .iter()
-            .find_map(|op| op.rolling(pick, series, watermark))
+    pub fn clock(&self) -> Option<EventTime> {
+        self.now
     }
 
-    /// A tumbling or hopping window of a series now, by its name. `None` when there is no
-    /// such window.
+    /// The time of the gateway's clock at which the next device falls idle. `None`: no
+    /// device that the clock has timed is active.
     #[must_use]
-    pub fn rollup(&self, name: &str, series: SeriesId) -> Option<Rollup> {
-        self.operators.iter().find_map(|op| op.rollup(name, series))
+    pub fn next_idle(&self) -> Option<EventTime> {
+        self.devices.next_idle()
+    }
+
+    /// Whether a device was heard since the clock last said anything, so that its
+    /// silence cannot be timed.
+    #[must_use]
+    pub fn wants_clock(&self) -> bool {
+        self.devices.wants_clock()
+    }
+
+    /// A row with its names and figures.
+    ///
+    /// # Panics
+    /// When the row is not of this engine, or there is none at this place.
+    #[must_use]
+    pub fn view<'a>(&'a self, rows: &'a Rows, at: usize) -> RowView<'a> {
+        let row = &rows.rows[at];
+        let cells = &rows.cells[row.cells as usize..];
+        let (stream, series, cells) = match row.stream {
+            StreamId::Window(window) => {
+                let operator = &self.operators[usize::from(window)];
+                let series = operator.common.routes.series_of(row.slot);
+                (&operator.stream, series, &cells[..operator.stream.shown])
+            }
+            StreamId::Late => (&self.asides[0], SeriesId(row.slot), &cells[..1]),
+            StreamId::Quarantine => (&self.asides[1], SeriesId(row.slot), &cells[..1]),
+        };
+        RowView {
+            row,
+            stream,
+            names: &self.devices.series()[series.index()].names,
+            cells,
+        }
+    }
+
+    /// All rows with their names and figures.
+    pub fn views<'a>(&'a self, rows: &'a Rows) -> impl Iterator<Item = RowView<'a>> {
+        (0..rows.len()).map(|at| self.view(rows, at))
+    }
+
+    /// Bytes that [`Engine::take_changes`] would give, about.
+    #[must_use]
+    pub fn changed_bytes(&self) -> usize {
+        let of_operators = self.operators.iter().map(Operator::changed_bytes);
+        self.devices.changed_bytes() + of_operators.sum::<usize>()
+    }
+
+    /// Whether anything came since the last changes were taken.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// What of the state has changed since the last call. All entries so far, later
+    /// ones over earlier ones, are the whole state: see [`Engine::restore`].
+    pub fn take_changes(&mut self) -> Vec<StateEntry> {
+        let mut out = Vec::new();
+        if !std::mem::take(&mut self.changed) {
+            return out;
+        }
+        let mut writer = StateWriter {
+            parts: &mut self.parts,
+            out: &mut out,
+        };
+        let mut head = Vec::new();
+        put_varint(&mut head, STATE_VERSION);
+        put_varint(&mut head, self.now.is_some().into());
+        put_zigzag(&mut head, self.now.map_or(0, |now| now.0));
+        writer.put(HEAD_KEY, &head);
+        self.devices.encode(&mut writer);
+        for operator in &mut self.operators {
+            operator.encode(&mut writer);
+        }
+        out
+    }
+
+    /// An engine that goes on where the one that gave these entries was, for the same
+    /// config.
+    ///
+    /// # Errors
+    /// When an entry is missing, too much, or damaged.
+    pub fn restore(
+        config: &EngineConfig,
+        entries: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
+    ) -> Result<Self, StateError> {
+        let mut reader = StateReader::new(entries)?;
+        let mut engine = Self::new(config);
+        let mut is_known = false;
+        reader.each(HEAD_KEY, |_, from| {
+            is_known = from.varint()? == STATE_VERSION;
+            let (some, now) = (from.varint()?, from.zigzag()?);
+            engine.now = (some == 1).then_some(EventTime(now));
+            Ok(())
+        })?;
+        let bad = |key: &[u8]| StateError {
+            key: key.to_vec(),
+            position: 0,
+        };
+        if !is_known {
+            return Err(bad(HEAD_KEY));
+        }
+        for (device, channel) in engine.devices.decode(&reader)? {
+            let added = engine.series(&device, &channel);
+            added.map_err(|_| bad(HEAD_KEY))?;
+        }
+        for operator in &mut engine.operators {
+            operator.decode(&reader)?;
+        }
+        engine.parts = reader.take_parts();
+        engine.changed = false;
+        Ok(engine)
     }
 }
 

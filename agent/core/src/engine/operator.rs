@@ -1,132 +1,207 @@
-//! All kinds of operators behind one face: readings in, timers by watermark,
-//! rows out. A new kind is a variant here.
+//! All kinds of operators behind one face: the choice of the kind is made once per
+//! batch. A new kind is a variant here.
 
-use crate::engine::config::{EngineConfig, Grid, WindowKind, WindowSpec};
-use crate::engine::counters::Taken;
+use crate::engine::config::{Aggregate, EngineConfig, Source, WindowKind, WindowSpec};
+use crate::engine::device::Step;
 use crate::engine::hopping::Hopping;
-use crate::engine::route::{DeviceId, SeriesId, SeriesInfo};
-use crate::engine::row::{OutRow, StreamId};
-use crate::engine::sliding::{RollingAnswer, Sliding};
+use crate::engine::kernel::{self, Common, Kernel, Out, SourceRows, Turn};
+use crate::engine::route::Series;
+use crate::engine::row::{Stream, StreamId};
+use crate::engine::sliding::Sliding;
+use crate::engine::state::{self, StateError, StateReader, StateWriter};
 use crate::engine::tumbling::Tumbling;
-use crate::engine::{RollingPick, Rollup};
-use crate::units::EventTime;
+use crate::log::bytes::{put_varint, put_zigzag};
+
+/// One operator with what it has written in this step.
+#[derive(Debug)]
+pub(super) struct Operator {
+    pub(super) common: Common,
+    kind: Kind,
+    pub(super) stream: Stream,
+    pub(super) out: Out,
+    prefix: [u8; 3],
+}
 
 #[derive(Debug)]
-pub(super) enum Operator {
+enum Kind {
     Tumbling(Tumbling),
     Hopping(Hopping),
     Sliding(Sliding),
 }
 
+/// Calls a generic function with the kind's own type.
+macro_rules! with_kernel {
+    ($kind:expr, $kernel:ident => $call:expr) => {
+        match $kind {
+            Kind::Tumbling($kernel) => $call,
+            Kind::Hopping($kernel) => $call,
+            Kind::Sliding($kernel) => $call,
+        }
+    };
+}
+
+/// Keys of the state, before the operator's place.
+const COMMON_KEY: u8 = b'c';
+const PAGE_KEY: u8 = b'o';
+const MORE_KEY: u8 = b'm';
+
 impl Operator {
+    /// The operator at this place of the pipeline.
     pub(super) fn new(at: usize, spec: &WindowSpec, config: &EngineConfig) -> Self {
-        let stream = StreamId::Window(u16::try_from(at).expect("at most WINDOWS_MAX windows"));
-        match spec.kind {
-            WindowKind::Tumbling(Grid::Fixed { size, offset }) => Self::Tumbling(Tumbling::new(
-                stream,
-                spec,
-                (size, offset),
-                config.time.allowed_lateness,
-            )),
-            WindowKind::Tumbling(Grid::Calendar { .. })
-            | WindowKind::Rows { .. }
-            | WindowKind::Session { .. } => panic!("the config refuses these kinds"),
-            WindowKind::Hopping { size, hop, offset } => Self::Hopping(Hopping::new(
-                stream,
-                spec,
-                (size, hop, offset),
-                config.time.allowed_lateness,
-            )),
-            WindowKind::Sliding { size, bounds } => {
-                Self::Sliding(Sliding::new(stream, spec, (size, bounds)))
+        let at = u16::try_from(at).expect("at most WINDOWS_MAX windows");
+        let aggregates = aggregates(at, spec, config);
+        let stream = Stream::new(&spec.name, spec.key, &aggregates, spec.aggregates.len());
+        let value_at = match spec.from {
+            Source::Readings => 0,
+            Source::Window(from) => {
+                let source = &config.windows[usize::from(from)];
+                let of_source = self::aggregates(from, source, config);
+                let at = of_source.iter().position(|a| *a == spec.value);
+                at.expect("a source makes what its readers want")
             }
+        };
+        let common = Common::new(StreamId::Window(at), spec, config, (aggregates, value_at));
+        let kind = match &spec.kind {
+            WindowKind::Tumbling(grid) => Kind::Tumbling(Tumbling::new(grid.clone(), common.wants)),
+            WindowKind::Hopping { size, hop, offset } => {
+                Kind::Hopping(Hopping::new((*size, *hop, *offset), common.wants))
+            }
+            WindowKind::Sliding { size, bounds } => {
+                Kind::Sliding(Sliding::new((*size, *bounds), common.wants))
+            }
+            WindowKind::Rows { .. } | WindowKind::Session { .. } => {
+                panic!("the config refuses these kinds")
+            }
+        };
+        let [high, low] = at.to_be_bytes();
+        Self {
+            common,
+            kind,
+            stream,
+            out: Out {
+                keeps_figures: reads(at, config).any(|reader| reader.merge),
+                ..Out::default()
+            },
+            prefix: [PAGE_KEY, high, low],
         }
     }
 
-    pub(super) fn add_series(&mut self, series: &SeriesInfo) {
-        match self {
-            Self::Tumbling(op) => op.add_series(series),
-            Self::Hopping(op) => op.add_series(series),
-            Self::Sliding(op) => op.add_series(series),
+    /// Takes note of the next input: a series, or a new slot of the source that has it
+    /// as its first. True when it needs a new slot.
+    pub(super) fn add_input(&mut self, series: &Series) -> bool {
+        let is_new = self.common.routes.add(series);
+        if is_new {
+            with_kernel!(&mut self.kind, kernel => kernel.add_slot());
+        }
+        is_new
+    }
+
+    pub(super) fn source(&self) -> Source {
+        self.common.source
+    }
+
+    /// What a reader of this one is fed, whose figure is `value`.
+    pub(super) fn as_source(&self, value_at: usize) -> SourceRows<'_> {
+        SourceRows {
+            out: &self.out,
+            counts: self.common.aggregates.get(value_at) == Some(&Aggregate::Count),
         }
     }
 
-    /// `None` when the reading is not for this operator.
-    pub(super) fn on_reading(
-        &mut self,
-        series: SeriesId,
-        device: DeviceId,
-        time: EventTime,
-        value: Option<f64>,
-        watermark: EventTime,
-        out: &mut Vec<OutRow>,
-    ) -> Option<Taken> {
-        match self {
-            Self::Tumbling(op) => op.on_reading(series, device, time, value, watermark, out),
-            Self::Hopping(op) => op.on_reading(series, device, time, value, watermark, out),
-            Self::Sliding(op) => op.on_reading(series, device, time, value, watermark, out),
-        }
+    pub(super) fn on_readings(&mut self, step: &Step<'_>, votes: &mut [u8]) {
+        let (common, out) = (&mut self.common, &mut self.out);
+        with_kernel!(&mut self.kind, kernel => {
+            kernel::run_readings((common, kernel), step, votes, out);
+        });
     }
 
-    /// The watermarks of these devices are there now.
-    pub(super) fn advance(&mut self, moved: &[(DeviceId, EventTime)], out: &mut Vec<OutRow>) {
-        match self {
-            Self::Tumbling(op) => op.advance(moved, out),
-            Self::Hopping(op) => op.advance(moved, out),
-            Self::Sliding(op) => op.advance(moved, out),
-        }
+    pub(super) fn on_fed(&mut self, step: &Step<'_>, source: SourceRows<'_>) {
+        let (common, out) = (&mut self.common, &mut self.out);
+        with_kernel!(&mut self.kind, kernel => {
+            kernel::run_fed((common, kernel), step, source, out);
+        });
     }
 
-    pub(super) fn on_idle(
-        &mut self,
-        device: DeviceId,
-        watermark: EventTime,
-        out: &mut Vec<OutRow>,
-    ) {
-        match self {
-            Self::Tumbling(op) => op.on_idle(device, watermark, out),
-            Self::Hopping(op) => op.on_idle(device, watermark, out),
-            Self::Sliding(op) => op.on_idle(device, out),
-        }
+    pub(super) fn on_turn(&mut self, turn: &Turn<'_>, source: Option<SourceRows<'_>>) {
+        let (common, out) = (&mut self.common, &mut self.out);
+        with_kernel!(&mut self.kind, kernel => {
+            kernel::run_turn((common, kernel), turn, source, out);
+        });
     }
 
     pub(super) fn state_rows(&self) -> u64 {
-        match self {
-            Self::Tumbling(op) => op.state_rows(),
-            Self::Hopping(op) => op.state_rows(),
-            Self::Sliding(op) => op.state_rows(),
-        }
+        with_kernel!(&self.kind, kernel => kernel.state_rows())
     }
 
-    pub(super) fn rolling(
-        &self,
-        pick: RollingPick<'_>,
-        series: SeriesId,
-        watermark: EventTime,
-    ) -> Option<RollingAnswer> {
-        match self {
-            Self::Tumbling(_) | Self::Hopping(_) => None,
-            Self::Sliding(op) => {
-                let meant = match pick {
-                    RollingPick::Name(name) => op.name() == name,
-                    RollingPick::Size(size) => op.size() == size,
-                };
-                meant.then(|| op.answer(series, watermark)).flatten()
+    /// Bytes that the next checkpoint takes, about.
+    pub(super) fn changed_bytes(&self) -> usize {
+        self.common.pages.changed() * state::PAGE * 48
+    }
+
+    pub(super) fn encode(&mut self, writer: &mut StateWriter<'_>) {
+        let [_, high, low] = self.prefix;
+        let mut blob = Vec::new();
+        put_zigzag(&mut blob, self.common.all());
+        put_varint(&mut blob, self.common.late_derived);
+        writer.put(&[COMMON_KEY, high, low], &blob);
+        let slots = self.common.routes.len();
+        for page in self.common.pages.take() {
+            blob.clear();
+            for slot in state::of_page(page, slots) {
+                with_kernel!(&self.kind, kernel => kernel.encode(slot as u32, &mut blob));
+            }
+            writer.put(&[&self.prefix[..], &page.to_be_bytes()].concat(), &blob);
+        }
+        with_kernel!(&mut self.kind, kernel => {
+            kernel.encode_more(&[MORE_KEY, high, low], writer);
+        });
+    }
+
+    /// Reads what [`Operator::encode`] wrote, once all inputs are there.
+    pub(super) fn decode(&mut self, reader: &StateReader) -> Result<(), StateError> {
+        let [_, high, low] = self.prefix;
+        let (common, kind) = (&mut self.common, &mut self.kind);
+        reader.each(&[COMMON_KEY, high, low], |_, from| {
+            common.set_all(from.zigzag()?);
+            common.late_derived = from.varint()?;
+            Ok(())
+        })?;
+        reader.each(&self.prefix, |rest, from| {
+            let page = state::page_of(rest, from)?;
+            for slot in state::of_page(page, common.routes.len()) {
+                // What was added since the page was written has no state.
+                if from.is_at_end() {
+                    break;
+                }
+                let slot = slot as u32;
+                with_kernel!(&mut *kind, kernel => kernel.decode(common, slot, from))?;
+            }
+            Ok(())
+        })?;
+        with_kernel!(&mut self.kind, kernel => {
+            kernel.decode_more(&mut self.common, &[MORE_KEY, high, low], reader)
+        })
+    }
+}
+
+/// Windows that read the rows of the one at this place.
+fn reads(at: u16, config: &EngineConfig) -> impl Iterator<Item = &WindowSpec> {
+    let windows = config.windows.iter();
+    windows.filter(move |window| window.from == Source::Window(at))
+}
+
+/// The figures of a window: its own, and what its readers want beside them.
+fn aggregates(at: u16, spec: &WindowSpec, config: &EngineConfig) -> Box<[Aggregate]> {
+    let mut all = spec.aggregates.clone();
+    for reader in reads(at, config) {
+        let of_reader = reader.aggregates.iter().copied();
+        let merged = of_reader.filter(|_| reader.merge);
+        for wanted in merged.chain([reader.value]) {
+            if !all.contains(&wanted) {
+                all.push(wanted);
             }
         }
+        // What a reader of the reader merges is kept by the reader's own figures.
     }
-
-    pub(super) fn rollup(&self, name: &str, series: SeriesId) -> Option<Rollup> {
-        match self {
-            Self::Tumbling(op) => (op.name() == name).then(|| Rollup {
-                open: op.open(series),
-                last: op.last(series),
-            }),
-            Self::Hopping(op) => (op.name() == name).then(|| Rollup {
-                open: op.open(series),
-                last: op.last(series),
-            }),
-            Self::Sliding(_) => None,
-        }
-    }
+    all.into()
 }

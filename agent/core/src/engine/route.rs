@@ -1,12 +1,12 @@
 //! Which readings an operator takes, and under which key it keeps them: dense
-//! numbers, so that a reading costs one look-up and no allocation.
+//! numbers, so that a reading costs one look-up and no allocation. Knows no time.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::config::{KeySpec, WindowSpec};
-use crate::engine::row::{Columns, RowHead, StreamId};
+use crate::engine::row::SeriesNames;
 
 /// A device in the engine, from 0 in order of first sight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,122 +28,134 @@ impl SeriesId {
     }
 }
 
-/// A series with its names.
+/// A series with its device and names.
 #[derive(Debug, Clone)]
-pub(super) struct SeriesInfo {
+pub(super) struct Series {
     pub(super) id: SeriesId,
-    pub(super) device_id: DeviceId,
-    pub(super) device: Arc<str>,
-    pub(super) channel: Arc<str>,
+    pub(super) device: DeviceId,
+    pub(super) names: SeriesNames,
 }
 
-/// Place of a key's state in its operator.
+/// Place of a key's state in its operator, from 0 in order of first sight.
 pub(super) type Slot = u32;
 const NOT_TAKEN: Slot = Slot::MAX;
 
-/// The input side of one operator.
+/// What shares one watermark in an operator: a device, by its number, or, where the
+/// key holds no device, all of them, as 0.
+pub(super) type Scope = u32;
+
+/// The input side of one operator. Its inputs are series, or the slots of another
+/// operator.
 #[derive(Debug)]
 pub(super) struct Routes {
-    stream: StreamId,
-    stream_name: Arc<str>,
-    columns: Columns,
     channels: Option<BTreeSet<String>>,
     devices: Option<BTreeSet<String>>,
     key: KeySpec,
+    /// By input.
     slot_of: Vec<Slot>,
+    /// By key, where several inputs share one.
+    shared: BTreeMap<(Option<DeviceId>, Option<Arc<str>>), Slot>,
     slots_of: Vec<Vec<Slot>>,
-    heads: Vec<Arc<RowHead>>,
+    scope_of: Vec<Scope>,
+    /// The first series of each slot: its names are those of the key.
+    series_of: Vec<SeriesId>,
 }
 
 impl Routes {
-    pub(super) fn new(stream: StreamId, spec: &WindowSpec) -> Self {
+    pub(super) fn new(spec: &WindowSpec) -> Self {
         let set = |names: &Option<Vec<String>>| names.as_ref().map(|n| n.iter().cloned().collect());
         Self {
-            stream,
-            stream_name: spec.name.as_str().into(),
-            columns: Columns::new(&spec.aggregates),
             channels: set(&spec.channels),
             devices: set(&spec.devices),
             key: spec.key,
             slot_of: Vec::new(),
+            shared: BTreeMap::new(),
             slots_of: Vec::new(),
-            heads: Vec::new(),
+            scope_of: Vec::new(),
+            series_of: Vec::new(),
         }
     }
 
-    /// Takes note of a series, in the order of their ids; true when it needs a
-    /// new slot, whose number is the count of slots before.
-    pub(super) fn add(&mut self, series: &SeriesInfo) -> bool {
-        assert_eq!(
-            self.slot_of.len(),
-            series.id.index(),
-            "series come in order"
-        );
-        let device = series.device_id.index();
-        if self.slots_of.len() <= device {
-            self.slots_of.resize_with(device + 1, Vec::new);
-        }
+    /// Takes note of the next input, a series or a slot of another operator that has
+    /// this one as its first; true when it needs a new slot, whose number is the count
+    /// of slots before.
+    pub(super) fn add(&mut self, series: &Series) -> bool {
         let takes = |set: &Option<BTreeSet<String>>, name: &str| {
             set.as_ref().is_none_or(|set| set.contains(name))
         };
-        if !takes(&self.channels, &series.channel) || !takes(&self.devices, &series.device) {
+        if !takes(&self.channels, &series.names.channel)
+            || !takes(&self.devices, &series.names.device)
+        {
             self.slot_of.push(NOT_TAKEN);
             return false;
         }
-        let shared = match self.key {
-            KeySpec { channel: false, .. } => self.slots_of[device].first().copied(),
-            KeySpec { channel: true, .. } => None,
-        };
-        if let Some(slot) = shared {
-            self.slot_of.push(slot);
-            return false;
+        let next = Slot::try_from(self.series_of.len()).expect("fewer slots than series");
+        if !(self.key.device && self.key.channel) {
+            let device = self.key.device.then_some(series.device);
+            let channel = self.key.channel.then(|| series.names.channel.clone());
+            let slot = *self.shared.entry((device, channel)).or_insert(next);
+            if slot != next {
+                self.slot_of.push(slot);
+                return false;
+            }
         }
-        let slot = Slot::try_from(self.heads.len()).expect("fewer slots than series");
-        self.slot_of.push(slot);
-        let channel = match self.key {
-            KeySpec { channel: false, .. } => None,
-            KeySpec { channel: true, .. } => Some(&series.channel),
-        };
-        self.heads.push(RowHead::new(
-            self.stream,
-            &self.stream_name,
-            &series.device,
-            channel,
-            &self.columns,
-        ));
-        self.slots_of[device].push(slot);
+        self.slot_of.push(next);
+        let scope = if self.key.device { series.device.0 } else { 0 };
+        self.scope_of.push(scope);
+        self.series_of.push(series.id);
+        if self.slots_of.len() <= scope as usize {
+            self.slots_of.resize_with(scope as usize + 1, Vec::new);
+        }
+        self.slots_of[scope as usize].push(next);
         true
     }
 
-    pub(super) fn slot(&self, series: SeriesId) -> Option<Slot> {
-        let slot = *self.slot_of.get(series.index())?;
+    #[inline]
+    pub(super) fn slot(&self, input: usize) -> Option<Slot> {
+        let slot = *self.slot_of.get(input)?;
         (slot != NOT_TAKEN).then_some(slot)
     }
 
-    pub(super) fn slots_of(&self, device: DeviceId) -> &[Slot] {
-        self.slots_of.get(device.index()).map_or(&[], Vec::as_slice)
+    /// Slots so far.
+    pub(super) fn len(&self) -> usize {
+        self.series_of.len()
     }
 
-    pub(super) fn head(&self, slot: Slot) -> &Arc<RowHead> {
-        &self.heads[slot as usize]
+    /// Whether each device has its own watermark here.
+    pub(super) fn by_device(&self) -> bool {
+        self.key.device
+    }
+
+    pub(super) fn slots_of(&self, scope: Scope) -> &[Slot] {
+        self.slots_of.get(scope as usize).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn scope_of(&self, slot: Slot) -> Scope {
+        self.scope_of[slot as usize]
+    }
+
+    pub(super) fn series_of(&self, slot: Slot) -> SeriesId {
+        self.series_of[slot as usize]
     }
 
     /// The order of keys in the output: by device, then channel.
-    pub(super) fn key_order(&self, a: Slot, b: Slot) -> Ordering {
+    pub(super) fn key_order(&self, series: &[Series], a: Slot, b: Slot) -> Ordering {
         if a == b {
             return Ordering::Equal;
         }
-        let (a, b) = (self.head(a), self.head(b));
-        (&a.device, &a.channel).cmp(&(&b.device, &b.channel))
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.stream_name
+        let names = |slot| &series[self.series_of(slot).index()].names;
+        let (a, b) = (names(a), names(b));
+        let by_channel = || a.channel.cmp(&b.channel);
+        match (self.key.device, self.key.channel) {
+            (true, true) => a.device.cmp(&b.device).then_with(by_channel),
+            (true, false) => a.device.cmp(&b.device),
+            (false, true) => by_channel(),
+            (false, false) => Ordering::Equal,
+        }
     }
 }
 
-/// When something is due next, per device: a watermark below that costs one
-/// comparison.
+/// When something is due next, per scope: a watermark below that costs one comparison.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     at: Vec<i64>,
@@ -153,23 +165,28 @@ impl Timers {
     /// Nothing is due. The end of time is as large, and then all is looked at.
     const NEVER: i64 = i64::MAX;
 
-    pub(super) fn sooner(&mut self, device: DeviceId, at: i64) {
-        if self.at.len() <= device.index() {
-            self.at.resize(device.index() + 1, Self::NEVER);
+    pub(super) fn sooner(&mut self, scope: Scope, at: i64) {
+        let index = scope as usize;
+        if self.at.len() <= index {
+            self.at.resize(index + 1, Self::NEVER);
         }
-        let next = &mut self.at[device.index()];
-        *next = at.min(*next);
+        self.at[index] = at.min(self.at[index]);
     }
 
-    /// Whether something is due at this watermark; if so, the timer is off until
-    /// it is set again.
-    pub(super) fn take_due(&mut self, device: DeviceId, watermark: i64) -> bool {
-        match self.at.get_mut(device.index()) {
-            Some(at) if *at <= watermark => {
-                *at = Self::NEVER;
-                true
-            }
-            Some(_) | None => false,
+    /// Whether something is due at this watermark.
+    #[inline]
+    pub(super) fn is_due(&self, scope: Scope, watermark: i64) -> bool {
+        self.at
+            .get(scope as usize)
+            .is_some_and(|at| *at <= watermark)
+    }
+
+    /// The same; if so, the timer is off until it is set again.
+    pub(super) fn take_due(&mut self, scope: Scope, watermark: i64) -> bool {
+        let due = self.is_due(scope, watermark);
+        if due {
+            self.at[scope as usize] = Self::NEVER;
         }
+        due
     }
 }

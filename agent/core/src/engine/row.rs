@@ -1,10 +1,12 @@
-//! Result rows and their JSON lines. A row is a value of its own: it can be
-//! kept, sent to another thread and written later. Knows no window arithmetic.
+//! Result rows as columns hold them, and their JSON lines. A row is 48 bytes and its
+//! cells; names are looked up when it is written. Knows no window arithmetic.
 
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::engine::config::Aggregate;
+use crate::engine::config::{Aggregate, KeySpec};
+use crate::engine::route::Slot;
+use crate::engine::value::{self, NULL};
 use crate::units::EventTime;
 use crate::utc;
 
@@ -19,6 +21,120 @@ pub enum StreamId {
     Quarantine,
 }
 
+/// What kind of line a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of a window with start and end.
+    Window,
+    /// Of one reading, at `end`, over what came before it.
+    Line,
+    /// A reading that was refused or set aside.
+    Aside(Aside),
+}
+
+/// Why a reading stands aside of all windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aside {
+    LateAll,
+    Future,
+    /// Its time is none that the engine can calculate with.
+    Range,
+}
+
+impl Aside {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::LateAll => "late_all",
+            Self::Future => "future",
+            Self::Range => "range",
+        }
+    }
+}
+
+/// One result row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Place in its batch of the reading that caused it.
+    pub cause: u32,
+    pub stream: StreamId,
+    pub(super) kind: Kind,
+    pub(super) is_final: bool,
+    /// Written because the device fell silent, not because the window closed.
+    pub(super) idle: bool,
+    /// Readings were left out for want of room.
+    pub(super) truncated: bool,
+    /// Key in the stream's operator; of an aside its series.
+    pub(super) slot: Slot,
+    pub(super) revision: u32,
+    /// Its first cell.
+    pub(super) cells: u32,
+    /// First microsecond of its window; of a line the same as `end`.
+    pub(super) start: i64,
+    pub(super) end: i64,
+}
+
+impl Row {
+    /// Event time of the row: its reading's, or the last microsecond of its window.
+    #[must_use]
+    pub fn time(&self) -> EventTime {
+        match self.kind {
+            Kind::Window => EventTime(self.end.saturating_sub(1)),
+            Kind::Line | Kind::Aside(_) => EventTime(self.end),
+        }
+    }
+}
+
+/// Rows with their cells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    pub(super) rows: Vec<Row>,
+    pub(super) cells: Vec<u64>,
+}
+
+impl Rows {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The rows without their figures.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Forgets the rows and keeps the room.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.cells.clear();
+    }
+
+    /// Where the next row's cells begin.
+    pub(super) fn next_cells(&self) -> u32 {
+        u32::try_from(self.cells.len()).expect("rows are taken before there are 2^32 cells")
+    }
+
+    /// Appends rows of another list, cells included.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        let base = self.next_cells();
+        self.cells.append(&mut other.cells);
+        self.rows.extend(other.rows.drain(..).map(|row| Row {
+            cells: row.cells + base,
+            ..row
+        }));
+    }
+}
+
 /// One figure of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell {
@@ -28,190 +144,141 @@ pub enum Cell {
     Number(f64),
 }
 
-impl From<Option<f64>> for Cell {
-    fn from(number: Option<f64>) -> Self {
-        number.map_or(Self::Null, Self::Number)
-    }
-}
-
-/// Figures that a row holds without an allocation.
-const CELLS_INLINE: usize = 6;
-
-/// The figures of a row, in the order of the window's aggregates.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Cells {
-    inline: [Cell; CELLS_INLINE],
-    len: u8,
-    /// All of them when there are more than [`CELLS_INLINE`].
-    spilled: Vec<Cell>,
-}
-
-impl Cells {
-    pub(super) fn new() -> Self {
-        Self {
-            inline: [Cell::Null; CELLS_INLINE],
-            len: 0,
-            spilled: Vec::new(),
-        }
-    }
-
-    pub(super) fn push(&mut self, cell: Cell) {
-        let at = usize::from(self.len);
-        if at < CELLS_INLINE {
-            self.inline[at] = cell;
-            self.len += 1;
-            return;
-        }
-        if self.spilled.is_empty() {
-            self.spilled.extend_from_slice(&self.inline);
-        }
-        self.spilled.push(cell);
-    }
-
-    pub(super) fn as_slice(&self) -> &[Cell] {
-        if self.spilled.is_empty() {
-            &self.inline[..usize::from(self.len)]
+impl Cell {
+    fn of(aggregate: Aggregate, bits: u64) -> Self {
+        if aggregate == Aggregate::Count {
+            Self::Count(bits)
+        } else if bits == NULL.to_bits() {
+            Self::Null
         } else {
-            &self.spilled
+            Self::Number(f64::from_bits(bits))
         }
     }
 }
 
-/// What all rows of one key of one stream share.
-#[derive(Debug, PartialEq, Eq)]
-pub struct RowHead {
-    pub stream: StreamId,
-    pub stream_name: Arc<str>,
-    pub device: Arc<str>,
-    /// `None` where the window takes all channels of the device together.
-    pub channel: Option<Arc<str>>,
-    pub aggregates: Arc<[Aggregate]>,
-    /// The line up to the first time.
+/// What all rows of one stream share.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) name: Arc<str>,
+    pub(super) key: KeySpec,
+    /// In line order; behind `shown` those that only a reader of the stream asked for.
+    pub(super) aggregates: Box<[Aggregate]>,
+    pub(super) shown: usize,
+    /// `{"stream":` and the name.
     prefix: Vec<u8>,
-    /// `,"count":` and so on, one per aggregate.
-    labels: Arc<[String]>,
+    /// `,"count":` and so on, one per aggregate that is shown.
+    labels: Box<[String]>,
 }
 
-impl RowHead {
-    pub(super) fn new(
-        stream: StreamId,
-        stream_name: &Arc<str>,
-        device: &Arc<str>,
-        channel: Option<&Arc<str>>,
-        columns: &Columns,
-    ) -> Arc<Self> {
+impl Stream {
+    pub(super) fn new(name: &str, key: KeySpec, aggregates: &[Aggregate], shown: usize) -> Self {
         let mut prefix = b"{\"stream\":".to_vec();
-        write_text(stream_name, &mut prefix);
-        prefix.extend_from_slice(b",\"device\":");
-        write_text(device, &mut prefix);
-        if let Some(channel) = channel {
-            prefix.extend_from_slice(b",\"channel\":");
-            write_text(channel, &mut prefix);
-        }
-        Arc::new(Self {
-            stream,
-            stream_name: stream_name.clone(),
-            device: device.clone(),
-            channel: channel.cloned(),
-            aggregates: columns.aggregates.clone(),
-            prefix,
-            labels: columns.labels.clone(),
-        })
-    }
-}
-
-/// The aggregates of a window with their JSON labels.
-#[derive(Debug, Clone)]
-pub(super) struct Columns {
-    pub(super) aggregates: Arc<[Aggregate]>,
-    labels: Arc<[String]>,
-}
-
-impl Columns {
-    pub(super) fn new(aggregates: &[Aggregate]) -> Self {
+        write_text(name, &mut prefix);
+        let shown_ones = aggregates.iter().take(shown);
         Self {
-            labels: aggregates.iter().map(|a| format!(",\"{a}\":")).collect(),
+            name: name.into(),
+            key,
             aggregates: aggregates.into(),
+            shown,
+            prefix,
+            labels: shown_ones.map(|a| format!(",\"{a}\":")).collect(),
         }
     }
 }
 
-/// What kind of line a row is, with what only that kind has.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Body {
-    Window(WindowBody),
-    /// A rolling line for the reading at this time.
-    Rolling {
-        time: EventTime,
-        cells: Cells,
-    },
-    /// A reading that was refused or set aside.
-    Aside {
-        time: EventTime,
-        value: Option<f64>,
-        reason: &'static str,
-    },
+/// The names of a series, and how they stand in a line.
+#[derive(Debug, Clone)]
+pub(super) struct SeriesNames {
+    pub(super) device: Arc<str>,
+    pub(super) channel: Arc<str>,
+    /// `,"device":` with the name, then the same of the channel.
+    json: Box<[u8]>,
+    channel_at: u32,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct WindowBody {
-    pub(super) start: EventTime,
-    pub(super) end: EventTime,
-    pub(super) revision: u32,
-    pub(super) is_final: bool,
-    /// Written because the device fell silent, not because the window closed.
-    pub(super) idle: bool,
-    pub(super) cells: Cells,
+impl SeriesNames {
+    pub(super) fn new(device: &Arc<str>, channel: &str) -> Self {
+        let mut json = b",\"device\":".to_vec();
+        write_text(device, &mut json);
+        let channel_at = json.len();
+        json.extend_from_slice(b",\"channel\":");
+        write_text(channel, &mut json);
+        Self {
+            device: device.clone(),
+            channel: channel.into(),
+            json: json.into(),
+            channel_at: u32::try_from(channel_at).expect("names have at most 255 bytes"),
+        }
+    }
+
+    fn json(&self, key: KeySpec) -> &[u8] {
+        let at = self.channel_at as usize;
+        match (key.device, key.channel) {
+            (true, true) => &self.json,
+            (true, false) => &self.json[..at],
+            (false, true) => &self.json[at..],
+            (false, false) => &[],
+        }
+    }
 }
 
-/// One result line.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OutRow {
-    pub(super) head: Arc<RowHead>,
-    pub(super) body: Body,
+/// A row with its names and figures.
+#[derive(Debug, Clone, Copy)]
+pub struct RowView<'a> {
+    pub(super) row: &'a Row,
+    pub(super) stream: &'a Stream,
+    /// A series of its key.
+    pub(super) names: &'a SeriesNames,
+    /// Those that are shown.
+    pub(super) cells: &'a [u64],
 }
 
-impl OutRow {
+impl<'a> RowView<'a> {
     #[must_use]
     pub fn stream(&self) -> StreamId {
-        self.head.stream
+        self.row.stream
+    }
+
+    /// Place in its batch of the reading that caused it.
+    #[must_use]
+    pub fn cause(&self) -> usize {
+        self.row.cause as usize
     }
 
     #[must_use]
-    pub fn head(&self) -> &RowHead {
-        &self.head
+    pub fn stream_name(&self) -> &'a str {
+        &self.stream.name
     }
 
-    /// Event time of the row: its reading's, or the last microsecond of its window.
+    /// `None` where the window takes all devices together.
+    #[must_use]
+    pub fn device(&self) -> Option<&'a str> {
+        self.stream.key.device.then_some(&*self.names.device)
+    }
+
+    /// `None` where the window takes all channels together.
+    #[must_use]
+    pub fn channel(&self) -> Option<&'a str> {
+        self.stream.key.channel.then_some(&*self.names.channel)
+    }
+
+    /// See [`Row::time`].
     #[must_use]
     pub fn time(&self) -> EventTime {
-        match &self.body {
-            Body::Window(window) => EventTime(window.end.0 - 1),
-            Body::Rolling { time, .. } | Body::Aside { time, .. } => *time,
-        }
+        self.row.time()
     }
 
-    /// Start and end of a tumbling window's row.
+    /// Start and end of a window's row.
     #[must_use]
     pub fn window(&self) -> Option<(EventTime, EventTime)> {
-        match &self.body {
-            Body::Window(window) => Some((window.start, window.end)),
-            Body::Rolling { .. } | Body::Aside { .. } => None,
-        }
+        let window = self.row.kind == Kind::Window;
+        window.then_some((EventTime(self.row.start), EventTime(self.row.end)))
     }
 
     /// The figures with their names, in line order.
-    pub fn cells(&self) -> impl Iterator<Item = (Aggregate, Cell)> {
-        let cells = match &self.body {
-            Body::Window(window) => window.cells.as_slice(),
-            Body::Rolling { cells, .. } => cells.as_slice(),
-            Body::Aside { .. } => &[],
-        };
-        self.head
-            .aggregates
-            .iter()
-            .copied()
-            .zip(cells.iter().copied())
+    pub fn cells(&self) -> impl Iterator<Item = (Aggregate, Cell)> + use<'a> {
+        let pairs = self.stream.aggregates.iter().zip(self.cells);
+        pairs.map(|(aggregate, bits)| (*aggregate, Cell::of(*aggregate, *bits)))
     }
 
     /// Appends the JSON object, without a newline. Gives how many of its bytes say
@@ -222,43 +289,42 @@ impl OutRow {
     /// Never: a `Vec` takes all bytes.
     pub fn write_json(&self, out: &mut Vec<u8>) -> usize {
         let before = out.len();
-        out.extend_from_slice(&self.head.prefix);
+        out.extend_from_slice(&self.stream.prefix);
+        out.extend_from_slice(self.names.json(self.stream.key));
         let identity;
-        match &self.body {
-            Body::Window(window) => {
+        match self.row.kind {
+            Kind::Window => {
                 out.extend_from_slice(b",\"start\":");
-                utc::write_json(window.start, out);
+                utc::write_json(EventTime(self.row.start), out);
                 out.extend_from_slice(b",\"end\":");
-                utc::write_json(window.end, out);
-                write!(
-                    out,
-                    ",\"revision\":{},\"final\":{}",
-                    window.revision, window.is_final
-                )
-                .expect("a Vec takes all bytes");
-                if window.idle {
+                utc::write_json(EventTime(self.row.end), out);
+                out.extend_from_slice(b",\"revision\":");
+                write_count(self.row.revision.into(), out);
+                out.extend_from_slice(if self.row.is_final {
+                    b",\"final\":true"
+                } else {
+                    b",\"final\":false"
+                });
+                if self.row.idle {
                     out.extend_from_slice(b",\"reason\":\"idle\"");
                 }
                 identity = out.len();
-                self.write_cells(&window.cells, out);
+                self.write_cells(out);
             }
-            Body::Rolling { time, cells } => {
+            Kind::Line => {
                 out.extend_from_slice(b",\"time\":");
-                utc::write_json(*time, out);
+                utc::write_json(EventTime(self.row.end), out);
                 identity = out.len();
-                self.write_cells(cells, out);
+                self.write_cells(out);
             }
-            Body::Aside {
-                time,
-                value,
-                reason,
-            } => {
+            Kind::Aside(why) => {
                 out.extend_from_slice(b",\"time\":");
-                utc::write_json(*time, out);
+                utc::write_json(EventTime(self.row.end), out);
                 out.extend_from_slice(b",\"value\":");
-                write_cell((*value).into(), out);
+                let bits = self.cells.first().copied().unwrap_or(NULL.to_bits());
+                write_value(f64::from_bits(bits), out);
                 out.extend_from_slice(b",\"reason\":");
-                write_text(reason, out);
+                write_text(why.reason(), out);
                 identity = out.len();
             }
         }
@@ -266,19 +332,30 @@ impl OutRow {
         identity - before
     }
 
-    fn write_cells(&self, cells: &Cells, out: &mut Vec<u8>) {
-        for (label, cell) in self.head.labels.iter().zip(cells.as_slice()) {
+    fn write_cells(&self, out: &mut Vec<u8>) {
+        if self.row.truncated {
+            out.extend_from_slice(b",\"truncated\":true");
+        }
+        let columns = self.stream.labels.iter().zip(&self.stream.aggregates);
+        for ((label, aggregate), bits) in columns.zip(self.cells) {
             out.extend_from_slice(label.as_bytes());
-            write_cell(*cell, out);
+            if *aggregate == Aggregate::Count {
+                write_count(*bits, out);
+            } else {
+                write_value(f64::from_bits(*bits), out);
+            }
         }
     }
 }
 
-fn write_cell(cell: Cell, out: &mut Vec<u8>) {
-    match cell {
-        Cell::Null => out.extend_from_slice(b"null"),
-        Cell::Count(n) => write!(out, "{n}").expect("a Vec takes all bytes"),
-        Cell::Number(x) => write_number(x, out),
+fn write_count(n: u64, out: &mut Vec<u8>) {
+    write!(out, "{n}").expect("a Vec takes all bytes");
+}
+
+fn write_value(x: f64, out: &mut Vec<u8>) {
+    match value::option(x) {
+        Some(x) => write_number(x, out),
+        None => out.extend_from_slice(b"null"),
     }
 }
 
@@ -330,12 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_cells_is_kept() {
-        for len in [0, CELLS_INLINE - 1, CELLS_INLINE, CELLS_INLINE + 1, 64] {
-            let mut cells = Cells::new();
-            let want: Vec<Cell> = (0..len as u64).map(Cell::Count).collect();
-            want.iter().for_each(|cell| cells.push(*cell));
-            assert_eq!(cells.as_slice(), want, "{len}");
-        }
+    fn a_row_is_small() {
+        assert!(size_of::<Row>() <= 48, "{}", size_of::<Row>());
     }
 }

@@ -9,6 +9,9 @@ use super::config::{
     Aggregate, Bounds, Emit, EngineConfig, Grid, IdleAfter, KeySpec, TimeRules, WindowKind,
     WindowSpec,
 };
+use crate::engine::identity::ReadingId;
+use crate::limits::EVENT_TIME_MAX;
+
 use super::*;
 
 const AGGREGATES: [Aggregate; 6] = [
@@ -64,28 +67,67 @@ fn config(out_of_order: i64, lateness: i64, windows: Vec<WindowSpec>) -> EngineC
 /// device, channel, time, value
 type Given = (&'static str, &'static str, i64, Option<i32>);
 
-fn give(engine: &mut Engine, readings: &[Given], out: &mut Vec<OutRow>) {
-    for (device, channel, time, value) in readings {
-        let series = engine.series(device, channel).expect("a short name");
-        engine.on_reading(series, EventTime(*time), value.map(f64::from), out);
+/// Gives readings in batches of so many; the lines that come out.
+fn give_in(engine: &mut Engine, readings: &[Given], batch_max: usize, out: &mut Vec<String>) {
+    let (mut batch, mut rows) = (Batch::new(), Rows::new());
+    for chunk in readings.chunks(batch_max) {
+        for (device, channel, time, value) in chunk {
+            let series = engine.series(device, channel).expect("a short name");
+            batch.push(series, EventTime(*time), value.map(f64::from), None);
+        }
+        engine.on_batch(&batch, &mut rows);
+        batch.clear();
     }
+    out.extend(lines(engine, &rows));
 }
 
-fn lines(rows: &[OutRow]) -> Vec<String> {
-    let line = |row: &OutRow| {
+/// All rows of these readings, to the end of time.
+fn rows_of(engine: &mut Engine, readings: &[Given]) -> Rows {
+    let (mut batch, mut rows) = (Batch::new(), Rows::new());
+    for (device, channel, time, value) in readings {
+        let series = engine.series(device, channel).expect("a short name");
+        batch.push(series, EventTime(*time), value.map(f64::from), None);
+    }
+    engine.on_batch(&batch, &mut rows);
+    engine.finish(&mut rows);
+    rows
+}
+
+fn give(engine: &mut Engine, readings: &[Given], out: &mut Vec<String>) {
+    give_in(engine, readings, 1, out);
+}
+
+fn lines(engine: &Engine, rows: &Rows) -> Vec<String> {
+    let line = |row: RowView<'_>| {
         let mut text = Vec::new();
         row.write_json(&mut text);
         String::from_utf8(text).expect("JSON is UTF-8")
     };
-    rows.iter().map(line).collect()
+    engine.views(rows).map(line).collect()
+}
+
+fn clock(engine: &mut Engine, time: i64, out: &mut Vec<String>) {
+    let mut rows = Rows::new();
+    engine.on_clock(EventTime(time), &mut rows);
+    out.extend(lines(engine, &rows));
+}
+
+fn watermark(engine: &mut Engine, device: Option<&str>, time: i64, out: &mut Vec<String>) {
+    let mut rows = Rows::new();
+    engine.on_watermark(device, EventTime(time), &mut rows);
+    out.extend(lines(engine, &rows));
+}
+
+fn finish(engine: &mut Engine, out: &mut Vec<String>) {
+    watermark(engine, None, i64::MAX, out);
 }
 
 fn run(config: &EngineConfig, readings: &[Given]) -> (Vec<String>, Engine) {
     let mut engine = Engine::new(config);
     let mut out = Vec::new();
     give(&mut engine, readings, &mut out);
-    engine.finish(&mut out);
-    (lines(&out), engine)
+    finish(&mut engine, &mut out);
+    (out, engine)
 }
 
 fn reading() -> impl Strategy<Value = Given> {
@@ -117,18 +159,26 @@ proptest! {
         kinds in prop::collection::vec(kind(), 1..4),
         out_of_order in 0_i64..30,
         lateness in prop_oneof![Just(0_i64), 0_i64..40],
+        batch_max in prop_oneof![Just(1_usize), 2_usize..9, Just(1000)],
     ) {
         let windows = kinds.into_iter().map(|kind| window("w", kind)).collect();
         let config = config(out_of_order, lateness, windows);
         let (mut engine, mut model) = (Engine::new(&config), Model::new(&config));
-        let mut out = Vec::new();
+        let (mut batch, mut rows) = (Batch::new(), Rows::new());
         for given in &readings {
-            give(&mut engine, &[*given], &mut out);
+            let (device, channel, time, value) = *given;
+            let series = engine.series(device, channel).expect("a short name");
+            batch.push(series, EventTime(time), value.map(f64::from), None);
+            if batch.len() == batch_max {
+                engine.on_batch(&batch, &mut rows);
+                batch.clear();
+            }
             model.reading(*given);
         }
-        engine.finish(&mut out);
+        engine.on_batch(&batch, &mut rows);
+        engine.finish(&mut rows);
         model.finish();
-        let got: Vec<String> = out.iter().map(in_words).collect();
+        let got: Vec<String> = engine.views(&rows).map(in_words).collect();
         prop_assert_eq!(&got, &model.out);
         prop_assert_eq!(engine.counters().late_partial, model.late_partial);
         prop_assert!(engine.counters().closes());
@@ -190,12 +240,12 @@ proptest! {
             for step in &steps {
                 match step {
                     Step::Reading(given) => give(&mut engine, &[*given], &mut out),
-                    Step::Clock(time) => engine.on_clock(EventTime(*time), &mut out),
-                    Step::Watermark(device, time) => engine.on_watermark(*device, EventTime(*time), &mut out),
+                    Step::Clock(time) => clock(&mut engine, *time, &mut out),
+                    Step::Watermark(device, time) => watermark(&mut engine, *device, *time, &mut out),
                 }
             }
-            engine.finish(&mut out);
-            (lines(&out), engine.state_rows(), engine.counters())
+            finish(&mut engine, &mut out);
+            (out, engine.state_rows(), engine.counters())
         };
         prop_assert_eq!(run(tumbling(size, offset)), run(hopping(size, size, offset)));
     }
@@ -217,22 +267,10 @@ fn batches_change_no_byte() {
     let (want, _) = run(&config, &given);
     for batch in [1, 3, 32, 1000] {
         let mut engine = Engine::new(&config);
-        let series = engine.series("a", "x").expect("a short name");
         let mut out = Vec::new();
-        let readings: Vec<EngineReading> = given
-            .iter()
-            .map(|g| EngineReading {
-                series,
-                id: None,
-                time: EventTime(g.2),
-                value: g.3.map(f64::from),
-            })
-            .collect();
-        readings
-            .chunks(batch)
-            .for_each(|chunk| engine.on_batch(chunk, &mut out));
-        engine.finish(&mut out);
-        assert_eq!(lines(&out), want, "batches of {batch}");
+        give_in(&mut engine, &given, batch, &mut out);
+        finish(&mut engine, &mut out);
+        assert_eq!(out, want, "batches of {batch}");
     }
 }
 
@@ -276,7 +314,7 @@ fn a_floor_also_holds_for_devices_heard_later() {
     ] {
         let mut engine = Engine::new(&config);
         let mut out = Vec::new();
-        engine.on_watermark(floor_of, EventTime(20), &mut out);
+        watermark(&mut engine, floor_of, 20, &mut out);
         give(
             &mut engine,
             &[("a", "x", 1, Some(1)), ("b", "x", 1, Some(1))],
@@ -310,11 +348,11 @@ fn idleness_by_itself_waits_three_usual_intervals() {
         let mut engine = Engine::new(&config);
         let mut out = Vec::new();
         for n in 0..10 {
-            engine.on_clock(EventTime(n * interval), &mut out);
+            clock(&mut engine, n * interval, &mut out);
             give(&mut engine, &[("a", "x", n * interval, Some(1))], &mut out);
         }
         out.clear();
-        engine.on_clock(EventTime(9 * interval + silence), &mut out);
+        clock(&mut engine, 9 * interval + silence, &mut out);
         assert_eq!(!out.is_empty(), idle, "{name}");
     }
 }
@@ -344,19 +382,12 @@ fn duplicates_are_counted_and_change_nothing() {
     let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
     let mut engine = Engine::new(&config);
     let series = engine.series("a", "x").expect("a short name");
-    let mut out = Vec::new();
+    let mut batch = Batch::new();
     for (time, seq) in [(1, 0), (2, 1), (3, 1), (2, 0)] {
         let id = Some(ReadingId { boot: 7, seq });
-        engine.on(
-            EngineReading {
-                series,
-                id,
-                time: EventTime(time),
-                value: Some(1.0),
-            },
-            &mut out,
-        );
+        batch.push(series, EventTime(time), Some(1.0), id);
     }
+    engine.on_batch(&batch, &mut Rows::new());
     let counters = engine.counters();
     assert_eq!((counters.accepted, counters.duplicate), (2, 2));
     assert_eq!(engine.watermark("a"), Some(EventTime(2)));
@@ -367,8 +398,8 @@ fn the_future_guard_is_exact_and_spoils_nobody() {
     let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
     let mut engine = Engine::new(&config);
     let mut out = Vec::new();
-    engine.on_clock(EventTime(100), &mut out);
-    engine.on_clock(EventTime(50), &mut out);
+    clock(&mut engine, 100, &mut out);
+    clock(&mut engine, 50, &mut out);
     give(
         &mut engine,
         &[
@@ -384,7 +415,7 @@ fn the_future_guard_is_exact_and_spoils_nobody() {
         (engine.watermark("a"), engine.watermark("b")),
         (Some(EventTime(105)), None)
     );
-    assert!(lines(&out)[0].starts_with(r#"{"stream":"quarantine","device":"a""#));
+    assert!(out[0].starts_with(r#"{"stream":"quarantine","device":"a""#));
 }
 
 #[test]
@@ -461,10 +492,8 @@ fn every_update_final_only_and_finalize() {
         (spec.emit, spec.finalize, spec.aggregates) = (emit, finalize, vec![Aggregate::Count]);
         let config = config(0, 10, vec![spec]);
         let mut engine = Engine::new(&config);
-        let mut out = Vec::new();
-        give(&mut engine, &given, &mut out);
-        engine.finish(&mut out);
-        let words: Vec<String> = out.iter().map(in_words).collect();
+        let rows = rows_of(&mut engine, &given);
+        let words: Vec<String> = engine.views(&rows).map(in_words).collect();
         let short: Vec<String> = words
             .iter()
             .map(|w| {
@@ -490,9 +519,8 @@ fn rolling_lines_at_every_update_do_not_wait() {
         ("a", "x", 2, Some(7)),
     ];
     let mut engine = Engine::new(&config);
-    let mut out = Vec::new();
-    give(&mut engine, &given, &mut out);
-    let words: Vec<String> = out.iter().map(in_words).collect();
+    let rows = rows_of(&mut engine, &given);
+    let words: Vec<String> = engine.views(&rows).map(in_words).collect();
     assert_eq!(
         words,
         [
@@ -503,54 +531,6 @@ fn rolling_lines_at_every_update_do_not_wait() {
             "0 a x 2 2 7.0"
         ]
     );
-}
-
-#[test]
-fn live_answers_say_whether_they_are_preliminary() {
-    let config = config(
-        5,
-        0,
-        vec![
-            window("roll", sliding(10, Bounds::HalfOpen)),
-            window("t", tumbling(10, 0)),
-        ],
-    );
-    let mut engine = Engine::new(&config);
-    let mut out = Vec::new();
-    give(
-        &mut engine,
-        &[
-            ("a", "x", 1, Some(2)),
-            ("a", "x", 4, Some(4)),
-            ("a", "x", 17, Some(6)),
-        ],
-        &mut out,
-    );
-    let series = engine.find_series("a", "x").expect("it was seen");
-    for pick in [RollingPick::Name("roll"), RollingPick::Size(Span(10))] {
-        let answer = engine.rolling(pick, series).expect("readings");
-        let want = RollingAnswer {
-            time: EventTime(17),
-            count: 1,
-            mean: Some(6.0),
-            min: Some(6.0),
-            max: Some(6.0),
-            preliminary: true,
-        };
-        assert_eq!(answer, want);
-    }
-    assert_eq!(engine.rolling(RollingPick::Name("t"), series), None);
-    let rollup = engine.rollup("t", series).expect("a tumbling window");
-    let window = |row: Option<OutRow>| row.and_then(|r| r.window()).map(|(s, _)| s.0);
-    assert_eq!(
-        (window(rollup.open), window(rollup.last)),
-        (Some(10), Some(0))
-    );
-    engine.on_watermark(Some("a"), EventTime(18), &mut out);
-    let answer = engine
-        .rolling(RollingPick::Name("roll"), series)
-        .expect("readings");
-    assert!(!answer.preliminary);
 }
 
 #[test]

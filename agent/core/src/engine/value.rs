@@ -23,6 +23,12 @@ pub fn column(value: Option<f64>) -> f64 {
     }
 }
 
+/// The value of a column, if there is one.
+#[must_use]
+pub fn option(x: f64) -> Option<f64> {
+    (!is_null(x)).then_some(x)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,284 +3,243 @@
 //!
 //! The sums are integers in units of a power of two that suits the series: 128
 //! and 256 bits while that is enough, else big integers, and back as soon as
-//! it is enough again. Which of the two holds is never seen in a result.
-//! NaN and the infinities are only counted. Bound: about 100 bytes, or about
-//! 0.8 KiB while wild values are inside.
-
-use num_bigint::{BigInt, BigUint, Sign};
+//! it is enough again. Which of the two holds, and in which unit, is never seen
+//! in a result nor in the bytes of the state. NaN and the infinities are only
+//! counted. Bound: 72 bytes, and about 0.9 KiB more while wild values are inside.
 
 mod short;
+mod state;
+mod wide;
 
-use self::short::{Parts, add_short, big, parts, short_step, short_variance};
-use super::round::Scaled;
+use self::short::{biased, join, split};
+use self::wide::Wide;
+use super::round::{Scaled, quick_ratio};
 use super::u256::U256;
 
-/// Longest sum and sum of squares on the short path; one more value cannot overflow.
-const SUM_BITS_MAX: u32 = 126;
-const SQUARES_BITS_MAX: u32 = 254;
+/// What stands for the exponent of 0 in a double, when the mantissa is an integer.
+const BIAS: i32 = 1075;
+const FRACTION: u64 = (1 << 52) - 1;
+const HIDDEN: u64 = 1 << 52;
+const SPECIAL: u32 = 0x7ff;
+/// A mantissa that is moved up by so much still fits 64 bits.
+const QUICK_UP: u32 = 11;
+/// And so much still fits 117 bits.
+const SHORT_UP: u32 = 63;
+/// Base of sums that have no unit: nothing is inside, or it is in wide integers.
+/// No exponent is near it, so the one test of the hot path fails.
+const NO_BASE: u32 = 1 << 20;
+/// Largest base: NaN and the infinities are further above it than [`SHORT_UP`].
+const BASE_MAX: u32 = SPECIAL - SHORT_UP - 1;
 
 /// The exact moments of a bag of doubles.
 #[derive(Debug, Clone)]
 pub struct Moments {
-    sums: Sums,
-    /// Sums are in units of `2^unit`, squares of `2^(2 unit)`.
-    unit: i32,
-    with_squares: bool,
+    /// Low and high word of an `i128` in units of `2^(base - BIAS)`.
+    sum: [u64; 2],
+    /// Words, lowest first, in units of the square of that.
+    squares: [u64; 4],
+    /// Values that are neither NaN nor infinite.
     finite: u64,
+    /// 1 to [`BASE_MAX`], or [`NO_BASE`]: then the sums here are 0.
+    base: u32,
+    with_squares: bool,
+    rare: Option<Box<Rare>>,
+}
+
+const _: () = assert!(size_of::<Moments>() <= 72);
+
+/// What an ordinary series never has.
+#[derive(Debug, Clone, Default)]
+struct Rare {
     nan: u64,
     infinite: [u64; 2],
+    wide: Option<Wide>,
 }
-
-#[derive(Debug, Clone)]
-enum Sums {
-    Short { sum: i128, squares: U256 },
-    Wide(Box<Wide>),
-}
-
-#[derive(Debug, Clone)]
-struct Wide {
-    sum: BigInt,
-    squares: BigUint,
-}
-
-const NOTHING: Sums = Sums::Short {
-    sum: 0,
-    squares: U256::ZERO,
-};
 
 impl Moments {
     /// Of no values. Squares are only kept when asked for.
     #[must_use]
     pub fn new(with_squares: bool) -> Self {
         Self {
-            sums: NOTHING,
-            unit: 0,
-            with_squares,
+            sum: [0; 2],
+            squares: [0; 4],
             finite: 0,
-            nan: 0,
-            infinite: [0; 2],
+            base: NO_BASE,
+            with_squares,
+            rare: None,
         }
     }
 
     /// Puts a value in.
+    #[inline]
     pub fn add(&mut self, x: f64) {
-        if x.is_nan() {
-            self.nan += 1;
-        } else if x.is_infinite() {
-            self.infinite[usize::from(x < 0.0)] += 1;
-        } else {
-            self.finite += 1;
-            if let Some(parts) = parts(x) {
-                self.apply(parts, true);
-            }
+        if !self.quick_step::<true>(x) && !self.short_step::<true>(x) {
+            self.step(x, true);
         }
     }
 
     /// Takes a value out that is inside.
+    ///
+    /// # Panics
+    /// When nothing is inside.
+    #[inline]
     pub fn sub(&mut self, x: f64) {
-        assert!(
-            self.count() > 0,
-            "a value was taken out that was never put in"
-        );
-        if x.is_nan() {
-            self.nan -= 1;
-        } else if x.is_infinite() {
-            self.infinite[usize::from(x < 0.0)] -= 1;
+        if !self.quick_step::<false>(x) && !self.short_step::<false>(x) {
+            self.step(x, false);
+        }
+    }
+
+    /// The hot path: values within a factor of 2048 of the finest, as nearly all
+    /// values of a sensor are. `false` when the value is none of them, with nothing
+    /// changed. NaN, infinities, zeros and subnormals fail the one test as well.
+    #[inline]
+    fn quick_step<const ADD: bool>(&mut self, x: f64) -> bool {
+        let bits = x.to_bits();
+        let up = biased(bits).wrapping_sub(self.base);
+        if up > QUICK_UP {
+            return false;
+        }
+        let size = (bits & FRACTION | HIDDEN) << up;
+        let square = u128::from(size) * u128::from(size);
+        self.apply::<ADD>(bits >> 63 == 1, size.into(), [square, 0])
+    }
+
+    /// The same for values within a factor of 2^63 of the finest.
+    #[inline(never)]
+    fn short_step<const ADD: bool>(&mut self, x: f64) -> bool {
+        let bits = x.to_bits();
+        let up = biased(bits).wrapping_sub(self.base);
+        if up > SHORT_UP {
+            return false;
+        }
+        let size = u128::from(bits & FRACTION | HIDDEN) << up;
+        self.apply::<ADD>(bits >> 63 == 1, size, short::square(size))
+    }
+
+    /// One value more or less of this size in units, unless something overflows.
+    #[inline]
+    fn apply<const ADD: bool>(&mut self, minus: bool, size: u128, square: [u128; 2]) -> bool {
+        let term = size.cast_signed();
+        let term = if minus == ADD { -term } else { term };
+        let (sum, overflow) = join(self.sum).cast_signed().overflowing_add(term);
+        let count = if ADD {
+            self.finite.checked_add(1)
         } else {
-            self.finite -= 1;
-            if self.finite == 0 {
-                // Nothing left: the next value chooses its own unit.
-                self.sums = NOTHING;
-            } else if let Some(parts) = parts(x) {
-                self.apply(parts, false);
-            }
-        }
-    }
-
-    fn apply(&mut self, value: Parts, add: bool) {
-        let Sums::Short { sum, squares } = &mut self.sums else {
-            return self.apply_wide(value, add);
+            self.finite.checked_sub(1)
         };
-        if *sum == 0 && squares.is_zero() {
-            self.unit = value.exp;
-        }
-        if value.exp < self.unit {
-            let down = self.unit.abs_diff(value.exp);
-            let fits = 128 - sum.unsigned_abs().leading_zeros() + down <= SUM_BITS_MAX;
-            let finer = squares.checked_shl(down.saturating_mul(2));
-            match finer.filter(|s| fits && s.bits() <= SQUARES_BITS_MAX) {
-                Some(finer) => {
-                    // A sum of 0 may be shifted by more than its length.
-                    *sum = if *sum == 0 { 0 } else { *sum << down };
-                    *squares = finer;
-                    self.unit = value.exp;
-                }
-                None => return self.widen_and_apply(value, add),
-            }
-        }
-        let up = value.exp.abs_diff(self.unit);
-        let Some(next) = short_step(*sum, *squares, value, up, add, self.with_squares) else {
-            return self.widen_and_apply(value, add);
+        let Some(count) = count.filter(|_| !overflow) else {
+            return false;
         };
-        (*sum, *squares) = next;
-    }
-
-    #[cold]
-    fn widen_and_apply(&mut self, value: Parts, add: bool) {
-        if let Sums::Short { sum, squares } = self.sums {
-            self.sums = Sums::Wide(Box::new(Wide {
-                sum: BigInt::from(sum),
-                squares: big(squares),
-            }));
-        }
-        self.apply_wide(value, add);
-    }
-
-    #[cold]
-    fn apply_wide(&mut self, value: Parts, add: bool) {
-        let Sums::Wide(wide) = &mut self.sums else {
-            return;
-        };
-        if value.exp < self.unit {
-            let down = self.unit.abs_diff(value.exp);
-            wide.sum <<= down;
-            wide.squares <<= 2 * down;
-            self.unit = value.exp;
-        }
-        let up = value.exp.abs_diff(self.unit);
-        let term = BigInt::from(value.mantissa) << up;
-        if value.minus == add {
-            wide.sum -= term;
-        } else {
-            wide.sum += term;
-        }
         if self.with_squares {
-            let square = BigUint::from(u128::from(value.mantissa).pow(2)) << (2 * up);
-            if add {
-                wide.squares += square;
+            let squares = self.short_squares();
+            let square = U256::from_halves(square);
+            let (squares, overflow) = if ADD {
+                squares.overflowing_add(square)
             } else {
-                wide.squares -= square;
+                squares.overflowing_sub(square)
+            };
+            if overflow {
+                return false;
             }
+            self.squares = squares.limbs();
         }
-        self.shorten();
+        self.finite = count;
+        self.sum = split(sum.cast_unsigned());
+        true
+    }
+
+    /// Any value.
+    #[inline(never)]
+    fn step(&mut self, x: f64, add: bool) {
+        let counter = if x.is_nan() {
+            &mut self.rare().nan
+        } else if x.is_infinite() {
+            &mut self.rare().infinite[usize::from(x < 0.0)]
+        } else {
+            &mut self.finite
+        };
+        *counter = if add {
+            counter.checked_add(1)
+        } else {
+            counter.checked_sub(1)
+        }
+        .expect("only values that are inside are taken out, and fewer than 2^64 are put in");
+        if !x.is_finite() {
+            return self.forget_rare();
+        }
+        if self.finite == 0 {
+            // Nothing left: the next value chooses its own unit.
+            return self.set_short(0, U256::ZERO, NO_BASE);
+        }
+        if x != 0.0 && !self.refine_and_step(x, add) {
+            self.wide_step(x, add);
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Back to 72 bytes when nothing rare is inside any more.
+    fn forget_rare(&mut self) {
+        let empty = |r: &Rare| r.nan == 0 && r.infinite == [0; 2] && r.wide.is_none();
+        if self.rare.as_deref().is_some_and(empty) {
+            self.rare = None;
+        }
+    }
+
+    fn wide(&self) -> Option<&Wide> {
+        self.rare.as_deref()?.wide.as_ref()
     }
 
     /// Puts all values of another bag in, which keeps squares if this one does.
+    ///
+    /// # Panics
+    /// When this one keeps squares and the other does not.
     pub fn merge(&mut self, other: &Self) {
         assert!(
             other.with_squares || !self.with_squares,
             "squares were not kept"
         );
-        let was_empty = self.finite == 0;
+        if let Some(rare) = other.rare.as_deref() {
+            let mine = self.rare();
+            mine.nan += rare.nan;
+            mine.infinite[0] += rare.infinite[0];
+            mine.infinite[1] += rare.infinite[1];
+            self.forget_rare();
+        }
         self.finite += other.finite;
-        self.nan += other.nan;
-        self.infinite[0] += other.infinite[0];
-        self.infinite[1] += other.infinite[1];
-        if other.finite == 0 {
-            return;
+        if !self.short_merge(other) {
+            self.wide_merge(other);
         }
-        if was_empty {
-            (self.sums, self.unit) = (other.sums.clone(), other.unit);
-            return;
-        }
-        let unit = self.unit.min(other.unit);
-        if let Some((sum, squares)) = self
-            .short_in(unit)
-            .zip(other.short_in(unit))
-            .and_then(add_short)
-        {
-            self.sums = Sums::Short { sum, squares };
-            self.unit = unit;
-            return;
-        }
-        let (mut wide, theirs) = (self.wide_in(unit), other.wide_in(unit));
-        wide.sum += theirs.sum;
-        wide.squares += theirs.squares;
-        self.sums = Sums::Wide(Box::new(wide));
-        self.unit = unit;
-        self.shorten();
-    }
-
-    /// The short sums in a finer unit, if they fit.
-    fn short_in(&self, unit: i32) -> Option<(i128, U256)> {
-        let Sums::Short { sum, squares } = self.sums else {
-            return None;
-        };
-        let down = self.unit.abs_diff(unit);
-        let squares = squares.checked_shl(down.saturating_mul(2))?;
-        if sum == 0 {
-            return Some((0, squares));
-        }
-        let bits = 128 - sum.unsigned_abs().leading_zeros();
-        (bits + down <= SUM_BITS_MAX).then(|| (sum << down, squares))
-    }
-
-    /// The sums in a finer unit, whatever their length.
-    fn wide_in(&self, unit: i32) -> Wide {
-        let down = self.unit.abs_diff(unit);
-        let (sum, squares) = match &self.sums {
-            Sums::Short { sum, squares } => (BigInt::from(*sum), big(*squares)),
-            Sums::Wide(wide) => (wide.sum.clone(), wide.squares.clone()),
-        };
-        Wide {
-            sum: sum << down,
-            squares: squares << (2 * down),
-        }
-    }
-
-    /// Back to the short path when what is left fits it.
-    fn shorten(&mut self) {
-        let Sums::Wide(wide) = &self.sums else {
-            return;
-        };
-        let sum_zeros = wide.sum.trailing_zeros().unwrap_or(u64::MAX);
-        let square_zeros = wide.squares.trailing_zeros().unwrap_or(u64::MAX);
-        let zeros = sum_zeros.min(square_zeros / 2);
-        if zeros == u64::MAX / 2 || zeros == u64::MAX {
-            self.sums = NOTHING;
-            return;
-        }
-        // Well below the limits, so that it does not go back and forth.
-        let (sum_bits, square_bits) = (wide.sum.bits(), wide.squares.bits());
-        if sum_bits.saturating_sub(zeros) > 100 || square_bits.saturating_sub(2 * zeros) > 220 {
-            return;
-        }
-        let sum = &wide.sum >> zeros;
-        let mut limbs = [0; 4];
-        for (to, from) in limbs
-            .iter_mut()
-            .zip((&wide.squares >> (2 * zeros)).iter_u64_digits())
-        {
-            *to = from;
-        }
-        self.unit += i32::try_from(zeros).expect("sums have a few thousand bits");
-        self.sums = Sums::Short {
-            sum: i128::try_from(sum).expect("at most 100 bits"),
-            squares: U256::from_limbs(limbs),
-        };
     }
 
     /// How many values are inside, NaN and infinities too.
     #[must_use]
+    #[inline]
     pub fn count(&self) -> u64 {
-        self.finite + self.nan + self.infinite[0] + self.infinite[1]
+        let rare = |r: &Rare| r.nan + r.infinite[0] + r.infinite[1];
+        self.finite + self.rare.as_deref().map_or(0, rare)
     }
 
     /// How many NaN are inside.
     #[must_use]
+    #[inline]
     pub fn nan_count(&self) -> u64 {
-        self.nan
+        self.rare.as_deref().map_or(0, |r| r.nan)
     }
 
     /// How many `+Inf` and `-Inf` are inside.
     #[must_use]
     pub fn infinite_counts(&self) -> (u64, u64) {
-        (self.infinite[0], self.infinite[1])
+        let [plus, minus] = self.rare.as_deref().map_or([0; 2], |r| r.infinite);
+        (plus, minus)
     }
 
     /// What NaN and infinities make of a sum or mean.
     fn special(&self) -> Option<f64> {
-        match (self.nan, self.infinite) {
+        let rare = self.rare.as_deref()?;
+        match (rare.nan, rare.infinite) {
             (0, [0, 0]) => None,
             (0, [_, 0]) => Some(f64::INFINITY),
             (0, [0, _]) => Some(f64::NEG_INFINITY),
@@ -301,39 +260,43 @@ impl Moments {
     }
 
     fn mean_of(&self, by: u64) -> Option<f64> {
-        if self.count() == 0 {
+        if self.rare.is_some() {
+            if let Some(special) = self.special() {
+                return Some(special);
+            }
+            if let Some(wide) = self.wide() {
+                return Some(wide.mean_of(by));
+            }
+        }
+        if self.finite == 0 {
             return None;
         }
-        if let Some(special) = self.special() {
-            return Some(special);
+        let sum = join(self.sum).cast_signed();
+        let size = sum.unsigned_abs();
+        if size == 0 {
+            return Some(0.0);
         }
-        let (minus, scaled) = match &self.sums {
-            Sums::Short { sum, .. } => {
-                let size = sum.unsigned_abs();
-                let scaled = if by == 1 {
-                    Scaled::whole(size, self.unit)
-                } else {
-                    Scaled::ratio(U256::from_u128(size), by, self.unit)
-                };
-                (*sum < 0, scaled)
-            }
-            Sums::Wide(wide) => (
-                wide.sum.sign() == Sign::Minus,
-                Scaled::big_ratio(wide.sum.magnitude(), &BigUint::from(by), self.unit),
-            ),
-        };
-        let size = scaled.map_or(0.0, Scaled::to_f64);
-        Some(if minus { -size } else { size })
+        let size = quick_ratio(size, by, self.unit()).unwrap_or_else(|| {
+            let exact = Scaled::ratio(U256::from_u128(size), by, self.unit());
+            exact.map_or(0.0, Scaled::to_f64)
+        });
+        Some(if sum < 0 { -size } else { size })
     }
 
     /// The variance, rounded once: of a sample (n - 1), or of the whole
     /// population (n). `None` for fewer than two values, or none.
+    ///
+    /// # Panics
+    /// When squares were not kept.
     #[must_use]
     pub fn variance(&self, of_sample: bool) -> Option<f64> {
         self.spread(of_sample, |scaled| scaled)
     }
 
     /// The square root of the exact variance, rounded once.
+    ///
+    /// # Panics
+    /// When squares were not kept.
     #[must_use]
     pub fn stddev(&self, of_sample: bool) -> Option<f64> {
         self.spread(of_sample, Scaled::sqrt)
@@ -347,18 +310,9 @@ impl Moments {
         if self.special().is_some() {
             return Some(f64::NAN);
         }
-        let n = self.finite;
-        let exact = match &self.sums {
-            Sums::Short { sum, squares } => short_variance(*sum, *squares, n, of_sample, self.unit),
-            Sums::Wide(wide) => Err((wide.sum.magnitude().clone(), wide.squares.clone())),
-        };
-        let scaled = match exact {
-            Ok(scaled) => scaled,
-            Err((sum, squares)) => {
-                let over = squares * n - &sum * &sum;
-                let by = BigUint::from(n) * (n - u64::from(of_sample));
-                Scaled::big_ratio(&over, &by, 2 * self.unit)
-            }
+        let scaled = match self.wide() {
+            Some(wide) => wide.variance(self.finite, of_sample),
+            None => self.short_variance(of_sample),
         };
         Some(scaled.map_or(0.0, |s| then(s).to_f64()))
     }

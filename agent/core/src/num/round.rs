@@ -127,12 +127,65 @@ impl Scaled {
     }
 }
 
+/// `n / by * 2^exp` rounded once, for `n` larger than 0, where that is cheap: doubles
+/// come within a few ulps of the result, and the remainder, an integer, says
+/// which of these is the nearest. `None` near the ends of the doubles and
+/// where the mantissa is at a power of two.
+#[inline]
+pub(super) fn quick_ratio(n: u128, by: u64, exp: i32) -> Option<f64> {
+    let bits = 128 - n.leading_zeros();
+    if bits > 125 || by >> 53 != 0 {
+        return None;
+    }
+    let drop = bits.saturating_sub(64);
+    // At most 2^64 * (1 + 2^-52) / 1 and at least 1 / 2^53: a normal double.
+    let near = (n >> drop) as u64 as f64 / by as f64;
+    let mut mantissa = near.to_bits() & ((1 << 52) - 1) | 1 << 52;
+    // The result is about mantissa * 2^at, in units of 2^exp.
+    let at = (near.to_bits() >> 52) as i32 - 1075 + signed(drop);
+    let biased = at + exp + 1075;
+    if !(1..=2045).contains(&biased) {
+        return None;
+    }
+    // In units in which both are integers, at most 2^126: one ulp is `step`.
+    let product = u128::from(mantissa) * u128::from(by);
+    let (rest, step) = if at < 0 {
+        ((n << -at).wrapping_sub(product), u128::from(by))
+    } else {
+        (n.wrapping_sub(product << at), u128::from(by) << at)
+    };
+    let (mut rest, step) = (rest.cast_signed(), step.cast_signed());
+    while 2 * rest > step {
+        mantissa += 1;
+        rest -= step;
+    }
+    while 2 * rest < -step {
+        mantissa -= 1;
+        rest += step;
+    }
+    if 2 * rest.abs() == step {
+        // Halfway: to the even one.
+        if rest > 0 {
+            mantissa += mantissa & 1;
+        } else {
+            mantissa -= mantissa & 1;
+        }
+    }
+    // Below a power of two the doubles lie twice as close.
+    let inside = mantissa > 1 << 52 || (mantissa == 1 << 52 && rest >= 0);
+    // Added, not put together: the next power of two is one more in the exponent.
+    let bits = (u64::from(biased.unsigned_abs()) << 52) + mantissa.wrapping_sub(1 << 52);
+    (inside && mantissa <= 1 << 53).then(|| f64::from_bits(bits))
+}
+
 fn signed(bits: u32) -> i32 {
     i32::try_from(bits).expect("at most 256")
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -166,6 +219,43 @@ mod tests {
         ] {
             let scaled = Scaled::whole(n, exp).expect("not 0");
             assert_eq!(scaled.to_f64().to_bits(), f64::to_bits(want), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_quick_way_is_the_long_way(n: u128, drop in 0_u32..128, by: u64, by_drop in 0_u32..64, exp in -1100_i32..900, near in -2_i64..3) {
+            let (n, by) = ((n >> drop).max(1), (by >> by_drop).max(1));
+            let long = |n, by| Scaled::ratio(U256::from_u128(n), by, exp).map(Scaled::to_f64);
+            if let Some(quick) = quick_ratio(n, by, exp) {
+                prop_assert_eq!(Some(quick), long(n, by));
+            }
+            // Next to a double, and halfway to the next one.
+            let mantissa = (n as u64 >> 11 | 1 << 52).saturating_add_signed(near);
+            for twice in [2 * u128::from(mantissa), 2 * u128::from(mantissa) + 1] {
+                let by = by >> 16 | 1;
+                if let Some(quick) = quick_ratio(twice * u128::from(by), by, exp) {
+                    prop_assert_eq!(Some(quick), long(twice * u128::from(by), by));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_quick_way_is_taken() {
+        for (name, n, by, exp) in [
+            ("one", 1, 1, 0),
+            ("a third", 1, 3, 0),
+            ("flat at a power of two", 60 << 52, 60, -48),
+            (
+                "an hour of hundredths",
+                7_643_211_234_567_890_123,
+                3600,
+                -52,
+            ),
+            ("all a sum holds", (1 << 125) - 1, 1_000_000, -60),
+        ] {
+            assert!(quick_ratio(n, by, exp).is_some(), "{name}");
         }
     }
 

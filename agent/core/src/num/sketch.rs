@@ -7,11 +7,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
+
 /// log2 of the buckets between two powers of two.
 const BUCKET_BITS: u32 = 6;
 const SHIFT: u32 = 52 - BUCKET_BITS;
 /// Lifts subnormals into the normal doubles, exactly.
 const LIFT: i64 = 54;
+
+/// All buckets, that of the infinities included.
+const BUCKETS: std::ops::RangeInclusive<i64> = -(LIFT << BUCKET_BITS)..=0x7ff << BUCKET_BITS;
 
 /// Counts per bucket.
 #[derive(Debug, Clone, Default)]
@@ -74,6 +79,42 @@ impl Sketch {
         if *count == 0 {
             store.remove(&at);
         }
+    }
+
+    /// Appends what is inside.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.zero);
+        for store in [&self.negative, &self.positive] {
+            put_varint(out, store.len() as u64);
+            for (bucket, count) in store {
+                put_zigzag(out, *bucket);
+                put_varint(out, *count);
+            }
+        }
+    }
+
+    /// Reads what [`Sketch::encode`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are nothing that it writes.
+    pub fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let zero = from.varint()?;
+        let mut stores = [BTreeMap::new(), BTreeMap::new()];
+        for store in &mut stores {
+            for _ in 0..from.varint()? {
+                let at = from.zigzag()?;
+                let count = from.varint()?;
+                if !BUCKETS.contains(&at) || count == 0 || store.insert(at, count).is_some() {
+                    return Err(from.malformed());
+                }
+            }
+        }
+        let [negative, positive] = stores;
+        Ok(Self {
+            negative,
+            zero,
+            positive,
+        })
     }
 
     /// Puts all of another sketch in.

@@ -45,16 +45,36 @@ impl U256 {
         }
     }
 
-    pub(super) fn checked_add(self, other: Self) -> Option<Self> {
+    pub(super) const fn from_halves([lo, hi]: [u128; 2]) -> Self {
+        Self { hi, lo }
+    }
+
+    /// The sum without what overflows, and whether something does.
+    #[inline]
+    pub(super) fn overflowing_add(self, other: Self) -> (Self, bool) {
         let (lo, carry) = self.lo.overflowing_add(other.lo);
-        let hi = self.hi.checked_add(other.hi)?.checked_add(carry.into())?;
-        Some(Self { hi, lo })
+        let (hi, first) = self.hi.overflowing_add(other.hi);
+        let (hi, second) = hi.overflowing_add(carry.into());
+        (Self { hi, lo }, first | second)
+    }
+
+    /// The difference without what is borrowed, and whether something is.
+    #[inline]
+    pub(super) fn overflowing_sub(self, other: Self) -> (Self, bool) {
+        let (lo, borrow) = self.lo.overflowing_sub(other.lo);
+        let (hi, first) = self.hi.overflowing_sub(other.hi);
+        let (hi, second) = hi.overflowing_sub(borrow.into());
+        (Self { hi, lo }, first | second)
+    }
+
+    pub(super) fn checked_add(self, other: Self) -> Option<Self> {
+        let (sum, overflow) = self.overflowing_add(other);
+        (!overflow).then_some(sum)
     }
 
     pub(super) fn checked_sub(self, other: Self) -> Option<Self> {
-        let (lo, borrow) = self.lo.overflowing_sub(other.lo);
-        let hi = self.hi.checked_sub(other.hi)?.checked_sub(borrow.into())?;
-        Some(Self { hi, lo })
+        let (rest, borrow) = self.overflowing_sub(other);
+        (!borrow).then_some(rest)
     }
 
     /// `None` when bits would be lost.
@@ -76,6 +96,30 @@ impl U256 {
                 lo: 0,
             },
         })
+    }
+
+    /// Without the `by` lowest bits.
+    pub(super) fn shr(self, by: u32) -> Self {
+        match by {
+            0 => self,
+            1..128 => Self {
+                hi: self.hi >> by,
+                lo: self.hi << (128 - by) | self.lo >> by,
+            },
+            _ => Self {
+                hi: 0,
+                lo: self.hi.checked_shr(by - 128).unwrap_or(0),
+            },
+        }
+    }
+
+    /// Zeros below the lowest bit that is set; 256 for 0.
+    pub(super) fn trailing_zeros(self) -> u32 {
+        if self.lo == 0 {
+            128 + self.hi.trailing_zeros()
+        } else {
+            self.lo.trailing_zeros()
+        }
     }
 
     /// The full product of two 128-bit numbers.
@@ -147,6 +191,8 @@ mod tests {
             prop_assert_eq!(a.checked_mul(m).map(big), fits(big(a) * BigUint::from(m)));
             let (small, _) = (U256::from_limbs(a.limbs().map(|l| l >> (cut % 64))), 0);
             prop_assert_eq!(small.checked_shl(by).map(big), fits(big(small) << by));
+            prop_assert_eq!(big(a.shr(by)), big(a) >> by);
+            prop_assert_eq!(big(small).trailing_zeros().unwrap_or(256), u64::from(small.trailing_zeros()));
             prop_assert_eq!(u64::from(a.bits()), big(a).bits());
             if m > 0 {
                 let (q, rest) = a.div(m);

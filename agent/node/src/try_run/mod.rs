@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 use forebay_core::engine::counters::Counters;
 use forebay_core::engine::identity::ReadingId;
-use forebay_core::engine::row::OutRow;
-use forebay_core::engine::{Engine, EngineReading};
+use forebay_core::engine::row::Rows;
+use forebay_core::engine::{Batch, Engine};
 use serde_json::{Map, Value};
 
 use crate::config::Config;
@@ -119,8 +119,8 @@ fn open(path: &Path) -> Result<Input, Stop> {
 struct Run<'a> {
     engine: Engine,
     batch_max: usize,
-    batch: Vec<EngineReading>,
-    rows: Vec<OutRow>,
+    batch: Batch,
+    rows: Rows,
     text: Vec<u8>,
     out: &'a mut dyn Write,
     /// Boots that go by a text, numbered from above the usual ones.
@@ -135,8 +135,8 @@ impl<'a> Run<'a> {
         Self {
             engine,
             batch_max,
-            batch: Vec::new(),
-            rows: Vec::new(),
+            batch: Batch::new(),
+            rows: Rows::new(),
             text: Vec::new(),
             out,
             boots: BTreeMap::new(),
@@ -189,12 +189,7 @@ impl<'a> Run<'a> {
             boot: self.boot_number(boot),
             seq,
         });
-        self.batch.push(EngineReading {
-            series,
-            id,
-            time: reading.time,
-            value: reading.value,
-        });
+        self.batch.push(series, reading.time, reading.value, id);
         Ok(())
     }
 
@@ -216,10 +211,11 @@ impl<'a> Run<'a> {
     }
 
     fn write(&mut self) -> Result<(), Stop> {
-        for row in self.rows.drain(..) {
+        for row in self.engine.views(&self.rows) {
             row.write_json(&mut self.text);
             self.text.push(b'\n');
         }
+        self.rows.clear();
         self.out.write_all(&self.text).map_err(Stop::Output)?;
         self.text.clear();
         Ok(())

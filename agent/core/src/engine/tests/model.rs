@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Given;
 use crate::engine::config::{Bounds, EngineConfig, Grid, WindowKind};
-use crate::engine::row::{Body, Cell, OutRow, StreamId};
+use crate::engine::row::{Cell, Kind, RowView, StreamId};
 use crate::units::Span;
 
 /// Starts of all windows over a time.
@@ -207,9 +207,9 @@ fn figures<'a>(readings: impl Iterator<Item = &'a Given>) -> String {
 }
 
 /// A row in the model's words.
-pub(super) fn in_words(row: &OutRow) -> String {
-    let head = row.head();
-    let channel = head.channel.as_deref().unwrap_or_default();
+pub(super) fn in_words(row: RowView<'_>) -> String {
+    let device = row.device().unwrap_or_default();
+    let channel = row.channel().unwrap_or_default();
     let cell = |cell: Cell| match cell {
         Cell::Null => "null".to_owned(),
         Cell::Count(n) => n.to_string(),
@@ -218,14 +218,15 @@ pub(super) fn in_words(row: &OutRow) -> String {
     let cells: Vec<String> = row.cells().map(|(_, c)| cell(c)).collect();
     let cells = cells.join(" ");
     let StreamId::Window(at) = row.stream() else {
-        return format!("late {} {channel} {}", head.device, row.time().0);
+        return format!("late {device} {channel} {}", row.time().0);
     };
-    match &row.body {
-        Body::Window(w) => format!(
-            "{at} {} {channel} {} {} {} {} {cells}",
-            head.device, w.start.0, w.end.0, w.revision, w.is_final
+    let of = row.row;
+    match of.kind {
+        Kind::Window => format!(
+            "{at} {device} {channel} {} {} {} {} {cells}",
+            of.start, of.end, of.revision, of.is_final
         ),
-        Body::Rolling { time, .. } => format!("{at} {} {channel} {} {cells}", head.device, time.0),
-        Body::Aside { .. } => String::new(),
+        Kind::Line => format!("{at} {device} {channel} {} {cells}", of.end),
+        Kind::Aside(_) => String::new(),
     }
 }

@@ -1,110 +1,170 @@
-//! The short path of exact moments: sums of 128 and 256 bits, and how a double
-//! becomes a term of them.
+//! The short path of exact moments: sums of 128 and 256 bits.
 
-use num_bigint::BigUint;
-
-use super::{SQUARES_BITS_MAX, SUM_BITS_MAX};
+use super::wide::Wide;
+use super::{BASE_MAX, BIAS, FRACTION, HIDDEN, Moments, NO_BASE, SHORT_UP, SPECIAL};
 use crate::num::round::Scaled;
 use crate::num::u256::U256;
 
-/// A finite double that is not 0: `mantissa * 2^exp`, mantissa odd.
-#[derive(Clone, Copy)]
-pub(super) struct Parts {
-    pub(super) mantissa: u64,
-    pub(super) exp: i32,
-    pub(super) minus: bool,
+/// A number of two words, the low one first.
+#[inline]
+pub(super) fn join([lo, hi]: [u64; 2]) -> u128 {
+    u128::from(hi) << 64 | u128::from(lo)
 }
 
-pub(super) fn parts(x: f64) -> Option<Parts> {
+#[inline]
+pub(super) fn split(n: u128) -> [u64; 2] {
+    [n as u64, (n >> 64) as u64]
+}
+
+/// Low and high half of the square of a number below 2^127.
+#[inline]
+pub(super) fn square(n: u128) -> [u128; 2] {
+    let [lo, hi] = split(n).map(u128::from);
+    let (low, middle, high) = (lo * lo, lo * hi, hi * hi);
+    // Twice the middle, 64 bits up; hi is below 2^63, so nothing is lost.
+    let (low, carry) = low.overflowing_add(middle << 65);
+    [low, high + (middle >> 63) + u128::from(carry)]
+}
+
+/// The exponent as it stands in a double.
+#[inline]
+pub(super) fn biased(bits: u64) -> u32 {
+    (bits >> 52) as u32 & SPECIAL
+}
+
+/// A finite double that is not 0 is `mantissa * 2^(biased - BIAS)`, where the
+/// mantissa has at most 53 bits and `biased` is at least 1.
+pub(super) fn parts(x: f64) -> (u64, u32) {
     let bits = x.to_bits();
-    let biased = i32::try_from(bits >> 52 & 0x7ff).expect("11 bits");
-    let fraction = bits & ((1 << 52) - 1);
-    let (mantissa, exp) = if biased == 0 {
-        (fraction, -1074)
-    } else {
-        (fraction | 1 << 52, biased - 1075)
-    };
-    if mantissa == 0 {
-        return None;
+    match biased(bits) {
+        0 => (bits & FRACTION, 1),
+        biased => (bits & FRACTION | HIDDEN, biased),
     }
-    let zeros = mantissa.trailing_zeros();
-    Some(Parts {
-        mantissa: mantissa >> zeros,
-        exp: exp + i32::try_from(zeros).expect("at most 52"),
-        minus: x.is_sign_negative(),
-    })
 }
 
-/// Both sums with one value more or less, unless one gets too long.
-pub(super) fn short_step(
-    sum: i128,
-    squares: U256,
-    value: Parts,
-    up: u32,
-    add: bool,
-    with_squares: bool,
-) -> Option<(i128, U256)> {
-    let length = 64 - value.mantissa.leading_zeros();
-    if up >= SUM_BITS_MAX || length + up > SUM_BITS_MAX {
-        return None;
+impl Moments {
+    /// Exponent of the unit of the short sums.
+    pub(super) fn unit(&self) -> i32 {
+        self.base.cast_signed() - BIAS
     }
-    let term = i128::from(value.mantissa) << up;
-    let next = if value.minus == add {
-        sum - term
-    } else {
-        sum + term
-    };
-    if 128 - next.unsigned_abs().leading_zeros() > SUM_BITS_MAX {
-        return None;
-    }
-    if !with_squares {
-        return Some((next, squares));
-    }
-    let square = U256::from_u128(u128::from(value.mantissa).pow(2)).checked_shl(2 * up)?;
-    let squares = if add {
-        squares.checked_add(square)?
-    } else {
-        squares.checked_sub(square).expect("the square is inside")
-    };
-    (squares.bits() <= SQUARES_BITS_MAX).then_some((next, squares))
-}
 
-/// `(n * squares - sum^2) / (n * (n - 1))` in 256 bits, or what a longer
-/// calculation needs.
-pub(super) fn short_variance(
-    sum: i128,
-    squares: U256,
-    n: u64,
-    of_sample: bool,
-    unit: i32,
-) -> Result<Option<Scaled>, (BigUint, BigUint)> {
-    let size = sum.unsigned_abs();
-    let by = n.checked_mul(n - u64::from(of_sample));
-    match (by, squares.checked_mul(n)) {
-        (Some(by), Some(scaled_squares)) => {
-            let over = scaled_squares
-                .checked_sub(U256::product(size, size))
-                .expect("n times the squares is at least the square of the sum");
-            Ok(Scaled::ratio(over, by, 2 * unit))
+    pub(super) fn short_squares(&self) -> U256 {
+        U256::from_limbs(self.squares)
+    }
+
+    /// From here on the sums are short.
+    pub(super) fn set_short(&mut self, sum: i128, squares: U256, base: u32) {
+        self.sum = split(sum.cast_unsigned());
+        self.squares = squares.limbs();
+        self.base = base;
+        if let Some(rare) = self.rare.as_deref_mut() {
+            rare.wide = None;
+            self.forget_rare();
         }
-        _ => Err((BigUint::from(size), big(squares))),
     }
-}
 
-pub(super) fn add_short(both: ((i128, U256), (i128, U256))) -> Option<(i128, U256)> {
-    let ((a, a_squares), (b, b_squares)) = both;
-    let sum = a.checked_add(b)?;
-    let squares = a_squares.checked_add(b_squares)?;
-    let fits = 128 - sum.unsigned_abs().leading_zeros() <= SUM_BITS_MAX
-        && squares.bits() <= SQUARES_BITS_MAX;
-    fits.then_some((sum, squares))
-}
+    /// One value more or less, finite and not 0, that is counted already. `false`
+    /// when that needs wide integers, with nothing changed but perhaps the unit.
+    pub(super) fn refine_and_step(&mut self, x: f64, add: bool) -> bool {
+        let (mut mantissa, mut at) = parts(x);
+        if self.base == NO_BASE {
+            if self.wide().is_some() || at > BASE_MAX {
+                return false;
+            }
+            self.base = at;
+        }
+        if at < self.base && !self.refine(at) {
+            // Maybe it is a whole number of the unit all the same.
+            let zeros = mantissa.trailing_zeros();
+            (mantissa, at) = (mantissa >> zeros, at + zeros);
+            if at < self.base && !self.refine(at) {
+                return false;
+            }
+        }
+        let up = at - self.base;
+        if up > SHORT_UP {
+            return false;
+        }
+        let size = u128::from(mantissa) << up;
+        let minus = x.is_sign_negative();
+        let counted = self.finite;
+        let done = if add {
+            self.apply::<true>(minus, size, square(size))
+        } else {
+            self.apply::<false>(minus, size, square(size))
+        };
+        self.finite = counted;
+        done
+    }
 
-pub(super) fn big(n: U256) -> BigUint {
-    let half = |n: u64| u32::try_from(n & 0xffff_ffff).expect("32 bits");
-    let digits = n
-        .limbs()
-        .into_iter()
-        .flat_map(|limb| [half(limb), half(limb >> 32)]);
-    BigUint::new(digits.collect())
+    /// Makes the unit finer, if the sums then still fit.
+    fn refine(&mut self, base: u32) -> bool {
+        let Some((sum, squares)) = self.short_in(base) else {
+            return false;
+        };
+        self.sum = split(sum.cast_unsigned());
+        self.squares = squares.limbs();
+        self.base = base;
+        true
+    }
+
+    /// The short sums in a finer unit, if they fit.
+    fn short_in(&self, base: u32) -> Option<(i128, U256)> {
+        let down = self.base - base;
+        let sum = join(self.sum).cast_signed();
+        let squares = self.short_squares().checked_shl(down.saturating_mul(2))?;
+        if sum == 0 {
+            return Some((0, squares));
+        }
+        // One bit is the sign, and one is left for the next value.
+        let free = sum.unsigned_abs().leading_zeros();
+        (down + 2 <= free).then(|| (sum << down, squares))
+    }
+
+    /// All values of another bag, whose count is in already. `false` when that
+    /// needs wide integers, with nothing changed.
+    pub(super) fn short_merge(&mut self, other: &Self) -> bool {
+        if other.base == NO_BASE {
+            return other.wide().is_none();
+        }
+        if self.base == NO_BASE {
+            if self.wide().is_some() {
+                return false;
+            }
+            self.sum = other.sum;
+            if self.with_squares {
+                self.squares = other.squares;
+            }
+            self.base = other.base;
+            return true;
+        }
+        let base = self.base.min(other.base);
+        let added = || {
+            let (a, b) = (self.short_in(base)?, other.short_in(base)?);
+            let squares = if self.with_squares { b.1 } else { U256::ZERO };
+            Some((a.0.checked_add(b.0)?, a.1.checked_add(squares)?))
+        };
+        let Some((sum, squares)) = added() else {
+            return false;
+        };
+        self.sum = split(sum.cast_unsigned());
+        self.squares = squares.limbs();
+        self.base = base;
+        true
+    }
+
+    /// `(n * squares - sum^2) / (n * (n - 1))`, or `n * n` for a whole population.
+    pub(super) fn short_variance(&self, of_sample: bool) -> Option<Scaled> {
+        let n = self.finite;
+        let size = join(self.sum).cast_signed().unsigned_abs();
+        let squares = self.short_squares();
+        let by = n.checked_mul(n - u64::from(of_sample));
+        let (Some(by), Some(scaled_squares)) = (by, squares.checked_mul(n)) else {
+            return Wide::of_short(self).variance(n, of_sample);
+        };
+        let over = scaled_squares
+            .checked_sub(U256::product(size, size))
+            .expect("n times the squares is at least the square of the sum");
+        Scaled::ratio(over, by, 2 * self.unit())
+    }
 }
