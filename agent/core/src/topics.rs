@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::PipelineHash;
 use crate::engine::config::{
-    Bounds, CalendarUnit, Emit, EngineConfig, Grid, IdleAfter, KeySpec, TimeRules, WindowKind,
-    WindowSpec,
+    Bounds, CalendarUnit, Emit, EngineConfig, Grid, IdleAfter, KeySpec, Source, TimeRules,
+    WindowKind, WindowSpec,
 };
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
@@ -85,20 +85,25 @@ impl TopicTable {
         self.nameless
     }
 
-    /// The topic of a window, and the meta entry to write when it is new.
+    /// The topic of the window at a place in the config, and the meta entry to write
+    /// when it is new.
     ///
     /// # Errors
     /// When the table is full.
+    ///
+    /// # Panics
+    /// When there is no such window.
     #[allow(
         clippy::type_complexity,
         reason = "the topic, and a key with its value"
     )]
     pub fn assign(
         &mut self,
-        window: &WindowSpec,
-        rules: &TimeRules,
+        engine: &EngineConfig,
+        at: usize,
     ) -> Result<(TopicId, Option<(Vec<u8>, Vec<u8>)>), TooManyTopics> {
-        let key = meta_key(window, rules);
+        let name = &engine.windows[at].name;
+        let key = meta_key(engine, at);
         if let Some((topic, _)) = self.known.get(&key) {
             return Ok((*topic, None));
         }
@@ -109,12 +114,12 @@ impl TopicTable {
         let same_name = self
             .known
             .iter()
-            .filter(|(key, _)| name_of(key).as_ref() == Some(&window.name));
+            .filter(|(key, _)| name_of(key).as_ref() == Some(name));
         // Also past those that a topic without an entry may have had.
         let after = same_name.clone().map(|(_, (_, nth))| nth.saturating_add(1));
         let nth = same_name.count() + self.nameless;
         let nth = after.fold(nth as u16, u16::max);
-        self.insert(key.clone(), &window.name, topic, nth);
+        self.insert(key.clone(), name, topic, nth);
         let value = [topic.0.to_le_bytes(), nth.to_le_bytes()].concat();
         Ok((topic, Some((key, value))))
     }
@@ -148,25 +153,25 @@ impl TopicTable {
 /// order with their names, and the time rules. `version` is that of the state.
 #[must_use]
 pub fn pipeline_hash(config: &EngineConfig, version: u8) -> PipelineHash {
-    let mut text = format!("state {version}");
-    for window in &config.windows {
-        text.push_str(&format!("\n{}: ", window.name));
-        text.push_str(&definition(window, &config.time));
+    let mut text = format!("state {version}; {}", time_rules(&config.time));
+    for (at, window) in config.windows.iter().enumerate() {
+        text.push_str(&format!("\n{}: {}", window.name, definition(config, at)));
     }
     PipelineHash(fnv1a(text.as_bytes()))
 }
 
-fn meta_key(window: &WindowSpec, rules: &TimeRules) -> Vec<u8> {
-    let hash = fnv1a(definition(window, rules).as_bytes());
+fn meta_key(engine: &EngineConfig, at: usize) -> Vec<u8> {
+    let hash = fnv1a(definition(engine, at).as_bytes());
     let mut key = TOPIC_META_PREFIX.to_vec();
-    key.extend_from_slice(format!("{}/{hash:016x}", window.name).as_bytes());
+    key.extend_from_slice(format!("{}/{hash:016x}", engine.windows[at].name).as_bytes());
     key
 }
 
 /// Everything that a window's rows depend on, as text whose form is decided here: a
 /// new setting adds a word only when it is not at its default, so that streams
 /// survive an upgrade.
-fn definition(window: &WindowSpec, rules: &TimeRules) -> String {
+fn definition(engine: &EngineConfig, at: usize) -> String {
+    let window = &engine.windows[at];
     let kind = match &window.kind {
         WindowKind::Tumbling(Grid::Fixed { size, offset }) => {
             format!("tumbling {} {}", size.0, offset.0)
@@ -190,7 +195,10 @@ fn definition(window: &WindowSpec, rules: &TimeRules) -> String {
         WindowKind::Session { gap } => format!("session {}", gap.0),
     };
     let only = |names: &Option<Vec<String>>| {
-        let names = names.as_ref().map(|names| names.join(","));
+        let names = names.as_ref().map(|names| {
+            let names: Vec<String> = names.iter().map(|name| escaped(name)).collect();
+            names.join(",")
+        });
         names.unwrap_or_else(|| String::from("*"))
     };
     let key = match window.key {
@@ -208,21 +216,55 @@ fn definition(window: &WindowSpec, rules: &TimeRules) -> String {
         Emit::FinalOnly => "final_only",
     };
     let aggregates: Vec<String> = window.aggregates.iter().map(ToString::to_string).collect();
+    format!(
+        "{kind}; channels {}; devices {}; key {key}; aggregates {}; emit {emit}; finalize {}; {}{}",
+        only(&window.channels),
+        only(&window.devices),
+        aggregates.join(","),
+        window.finalize,
+        time_rules(&engine.time),
+        source(engine, window),
+    )
+}
+
+fn time_rules(rules: &TimeRules) -> String {
     let idle = match rules.idle_after {
         IdleAfter::Auto => String::from("auto"),
         IdleAfter::After(span) => span.0.to_string(),
     };
     format!(
-        "{kind}; channels {}; devices {}; key {key}; aggregates {}; emit {emit}; finalize {}; \
-         bound {}; lateness {}; idle {idle}; future {}",
-        only(&window.channels),
-        only(&window.devices),
-        aggregates.join(","),
-        window.finalize,
-        rules.out_of_order.0,
-        rules.allowed_lateness.0,
-        rules.future_guard.0,
+        "bound {}; lateness {}; idle {idle}; future {}",
+        rules.out_of_order.0, rules.allowed_lateness.0, rules.future_guard.0,
     )
+}
+
+/// What a window over another one takes, with all that the other one depends on: when
+/// that changes, this one's rows do.
+fn source(engine: &EngineConfig, window: &WindowSpec) -> String {
+    match window.from {
+        Source::Readings => String::new(),
+        Source::Window(inner) => {
+            let inner = usize::from(inner);
+            let what = if window.merge {
+                String::from("all")
+            } else {
+                window.value.to_string()
+            };
+            format!("; {what} of ({})", definition(engine, inner))
+        }
+    }
+}
+
+/// A name that could be taken for several, or for all, is written so that it cannot.
+fn escaped(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        if matches!(c, ',' | ';' | '*' | '\\') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
 }
 
 fn name_of(key: &[u8]) -> Option<String> {
@@ -235,8 +277,19 @@ fn name_of(key: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::config::Aggregate;
+    use crate::engine::config::{Aggregate, Zone};
     use crate::units::Span;
+
+    fn pipeline(windows: Vec<WindowSpec>) -> EngineConfig {
+        EngineConfig {
+            time: TimeRules::default(),
+            windows,
+        }
+    }
+
+    fn one(name: &str, size: i64) -> EngineConfig {
+        pipeline(vec![window(name, size)])
+    }
 
     fn window(name: &str, size: i64) -> WindowSpec {
         let kind = WindowKind::Sliding {
@@ -255,11 +308,10 @@ mod tests {
 
     #[test]
     fn a_lost_table_gives_no_topic_that_has_data_and_no_name_that_was_taken() {
-        let rules = TimeRules::default();
         let mut whole = restore(&[]);
         let mut entries = Vec::new();
         for (name, size) in [("a", 1), ("b", 1), ("a", 2)] {
-            let (_, entry) = whole.assign(&window(name, size), &rules).expect("room");
+            let (_, entry) = whole.assign(&one(name, size), 0).expect("room");
             entries.extend(entry);
         }
         let heads = (0..19).map(|topic| {
@@ -280,8 +332,8 @@ mod tests {
             assert_eq!(table.nameless(), 3 - kept.len(), "{name}");
             let windows = [("a", 1), ("b", 1), ("a", 2), ("a", 3)];
             for ((window_name, size), want) in windows.into_iter().zip(want) {
-                let window = window(window_name, size);
-                let (topic, entry) = table.assign(&window, &rules).expect("room");
+                let window = one(window_name, size);
+                let (topic, entry) = table.assign(&window, 0).expect("room");
                 assert_eq!(entry.is_some(), topic.0 >= 19, "{name}: {want}");
                 let wire = table.streams().find(|(at, _)| *at == topic);
                 assert_eq!(wire.map(|(_, wire)| wire), Some(want), "{name}");
@@ -291,13 +343,12 @@ mod tests {
 
     #[test]
     fn a_changed_definition_gets_its_own_topic_and_name() {
-        let rules = TimeRules::default();
         let mut table = restore(&[]);
-        let (first, entry) = table.assign(&window("a", 1), &rules).expect("room");
+        let (first, entry) = table.assign(&one("a", 1), 0).expect("room");
         let entry = entry.expect("new");
         let mut again = restore(&[entry]);
-        assert_eq!(again.assign(&window("a", 1), &rules), Ok((first, None)));
-        let (second, _) = again.assign(&window("a", 2), &rules).expect("room");
+        assert_eq!(again.assign(&one("a", 1), 0), Ok((first, None)));
+        let (second, _) = again.assign(&one("a", 2), 0).expect("room");
         assert_ne!(first, second);
         let names: Vec<_> = again.streams().map(|(_, name)| name).collect();
         assert_eq!(names, ["readings", "late", "quarantine", "a", "a.1"]);
@@ -310,14 +361,14 @@ mod tests {
     fn a_definition_is_written_in_a_frozen_form() {
         let mut window = window("a", 60_000_000);
         window.channels = Some(vec!["temp".into(), "hum".into()]);
-        let rules = TimeRules::default();
+        let engine = pipeline(vec![window]);
         assert_eq!(
-            definition(&window, &rules),
+            definition(&engine, 0),
             "sliding 60000000 half_open; channels temp,hum; devices *; key device,channel; \
              aggregates mean; emit on_close; finalize false; bound 5000000; lateness 0; \
              idle auto; future 300000000"
         );
-        let key = String::from_utf8(meta_key(&window, &rules)).expect("text");
+        let key = String::from_utf8(meta_key(&engine, 0)).expect("text");
         assert_eq!(key, "topic/a/6b1a1fa018fa06b0");
     }
 
@@ -350,10 +401,62 @@ mod tests {
     }
 
     #[test]
+    fn a_definition_says_all_that_its_rows_depend_on() {
+        let over = |size, value, merge| {
+            let outer = WindowSpec {
+                from: Source::Window(0),
+                value,
+                merge,
+                ..window("outer", 5)
+            };
+            pipeline(vec![window("inner", size), outer])
+        };
+        let frozen = definition(&over(7, Aggregate::Max, false), 1);
+        assert_eq!(
+            frozen.split_once("; max of (").map(|(_, inner)| inner),
+            Some(format!("{})", definition(&one("inner", 7), 0)).as_str())
+        );
+        let names = |names: &[&str]| {
+            let mut window = window("outer", 5);
+            window.channels = Some(names.iter().map(ToString::to_string).collect());
+            pipeline(vec![window.clone(), window])
+        };
+        let of = |kind| {
+            pipeline(vec![
+                WindowSpec::new("x", WindowKind::Rows { n: 1 }),
+                WindowSpec::new("x", kind),
+            ])
+        };
+        let day = |unit, zone| of(WindowKind::Tumbling(Grid::Calendar { unit, zone }));
+        let paris = || Zone::named("Europe/Paris").expect("there");
+        let all = [
+            over(7, Aggregate::Max, false),
+            over(8, Aggregate::Max, false),
+            over(7, Aggregate::Min, false),
+            over(7, Aggregate::Max, true),
+            names(&["a", "b"]),
+            names(&["a,b"]),
+            names(&["*"]),
+            names(&["\\*"]),
+            pipeline(vec![window("inner", 7), window("outer", 5)]),
+            of(WindowKind::Rows { n: 5 }),
+            of(WindowKind::Session { gap: Span(5) }),
+            day(CalendarUnit::Day, Zone::utc()),
+            day(CalendarUnit::Day, paris()),
+            day(CalendarUnit::Week, paris()),
+            day(CalendarUnit::Month, paris()),
+        ];
+        let definitions: BTreeSet<String> = all.iter().map(|e| definition(e, 1)).collect();
+        assert_eq!(definitions.len(), all.len(), "{definitions:#?}");
+        let hashes: BTreeSet<u64> = all.iter().map(|e| pipeline_hash(e, 1).0).collect();
+        assert_eq!(hashes.len(), all.len());
+    }
+
+    #[test]
     fn definitions_are_bounded() {
         let mut table = restore(&[]);
         for n in 0..=TOPICS_MAX {
-            let assigned = table.assign(&window("a", n as i64), &TimeRules::default());
+            let assigned = table.assign(&one("a", n as i64), 0);
             assert_eq!(assigned.is_ok(), n < TOPICS_MAX, "{n}");
         }
     }

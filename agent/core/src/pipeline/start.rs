@@ -136,8 +136,8 @@ impl Start {
             ));
         }
         let mut derived = Vec::new();
-        for window in &engine.windows {
-            match topics.assign(window, &engine.time) {
+        for at in 0..engine.windows.len() {
+            match topics.assign(engine, at) {
                 Ok((topic, entry)) => {
                     derived.push(Some(topic));
                     self.keep(entry.into_iter().collect());

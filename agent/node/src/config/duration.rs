@@ -25,7 +25,9 @@ pub fn parse(text: &str) -> Result<Span, &'static str> {
         return Err("is not a duration such as \"5s\"");
     }
     if unit == "mo" {
-        return Err("is in months, which are not supported yet");
+        return Err(
+            "is in months, which only the size of a tumbling window may be, and only \"1mo\"",
+        );
     }
     let Some((_, micros)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err("needs a whole number and one of the units us ms s m h d w");

@@ -3,6 +3,7 @@
 //! but the one file; passwords stay in theirs.
 
 pub mod agent;
+mod chain;
 pub mod check;
 pub mod duration;
 mod engine;
@@ -15,6 +16,7 @@ pub mod schema_agent;
 pub mod size;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::path::{Path, PathBuf};
 

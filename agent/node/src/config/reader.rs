@@ -198,6 +198,12 @@ impl<'a> Table<'a> {
         Ok(this)
     }
 
+    /// Whether the file has this key here.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(name))
+    }
+
     /// Whether the file has this section.
     #[must_use]
     pub fn is_given(&self) -> bool {

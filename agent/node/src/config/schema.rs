@@ -80,7 +80,7 @@ pub const ENGINE: Section = Section {
 pub const WINDOW: Section = Section {
     name: "window",
     many: true,
-    doc: "A window over readings; any number of them, written in this order.\nDurations: us ms s m h d w.",
+    doc: "A window over readings or over another window; any number of them. Rows come in this order,\nbut those of a window before those of its readers. Durations: us ms s m h d w.",
     keys: &[
         Key {
             name: "name",
@@ -90,12 +90,12 @@ pub const WINDOW: Section = Section {
         Key {
             name: "kind",
             default: Default::Required("\"tumbling\""),
-            doc: "tumbling: one after the other; hopping: one at every hop; sliding: one per reading, that ends at it.",
+            doc: "tumbling: one after the other; hopping: one at every hop; sliding: one per reading, that ends at it;\nrows: one per reading, of it and those before it; session: until a pause.",
         },
         Key {
             name: "size",
             default: Default::Required("\"1m\""),
-            doc: "Length of the window.",
+            doc: "Not for rows and session: length of the window. \"1mo\", for tumbling only, is a month.",
         },
         Key {
             name: "hop",
@@ -105,7 +105,12 @@ pub const WINDOW: Section = Section {
         Key {
             name: "offset",
             default: Default::None("\"15m\""),
-            doc: "Not for sliding: shifts the grid; \"15m\" starts hours at a quarter past. Default 0s.",
+            doc: "Tumbling and hopping only: shifts the grid; \"15m\" starts hours at a quarter past. Default 0s.",
+        },
+        Key {
+            name: "zone",
+            default: Default::None("\"Europe/Paris\""),
+            doc: "Tumbling only, with size \"1d\", \"1w\" (from Monday) or \"1mo\": days, weeks and months of this time zone.\nDefault: fixed lengths, and months of UTC.",
         },
         Key {
             name: "bounds",
@@ -113,9 +118,29 @@ pub const WINDOW: Section = Section {
             doc: "Sliding only: \"half_open\" is (t - size, t], \"closed\" is [t - size, t]. Default half_open.",
         },
         Key {
+            name: "rows",
+            default: Default::None("100"),
+            doc: "Rows only: how many readings, 1 to 1000000.",
+        },
+        Key {
+            name: "gap",
+            default: Default::None("\"10m\""),
+            doc: "Session only: a pause so long ends it.",
+        },
+        Key {
             name: "from",
             default: Default::Is("\"readings\""),
-            doc: "What it reads.",
+            doc: "What it reads: readings, or another window, whose rows it takes as readings at their last microsecond.",
+        },
+        Key {
+            name: "value",
+            default: Default::None("\"mean\""),
+            doc: "Over another window only: the figure of its rows that is taken. Default mean.",
+        },
+        Key {
+            name: "merge",
+            default: Default::None("true"),
+            doc: "Over tumbling windows and sessions only: takes not one figure but all that the window held, exactly.",
         },
         Key {
             name: "channels",
@@ -130,7 +155,7 @@ pub const WINDOW: Section = Section {
         Key {
             name: "key",
             default: Default::Is("[\"device\", \"channel\"]"),
-            doc: "What separates windows: [\"device\", \"channel\"], or [\"device\"] for all channels together.",
+            doc: "What separates windows: [\"device\", \"channel\"], [\"device\"] for all channels together,\nor [\"channel\"] for a channel over all devices. Default over another window: the key of that one.",
         },
         Key {
             name: "aggregates",
@@ -145,32 +170,7 @@ pub const WINDOW: Section = Section {
         Key {
             name: "finalize",
             default: Default::Is("false"),
-            doc: "Not for sliding: one more line when a window that was written before became final.",
-        },
-        Key {
-            name: "rows",
-            default: Default::None("100"),
-            doc: "Windows of the last n readings: not supported yet.",
-        },
-        Key {
-            name: "gap",
-            default: Default::None("\"10m\""),
-            doc: "Session windows: not supported yet.",
-        },
-        Key {
-            name: "zone",
-            default: Default::None("\"Europe/Paris\""),
-            doc: "Days, weeks and months of a time zone: not supported yet.",
-        },
-        Key {
-            name: "merge",
-            default: Default::None("true"),
-            doc: "Windows over windows: not supported yet.",
-        },
-        Key {
-            name: "value",
-            default: Default::None("\"mean\""),
-            doc: "Windows over windows: not supported yet.",
+            doc: "Not for sliding and rows: one more line when a window that was written before became final.",
         },
     ],
 };

@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use forebay_core::engine::config::{
+    Aggregate, CalendarUnit, Grid, KeySpec, Source as From, WindowKind, Zone,
+};
 use forebay_core::retention::{SpaceConfig, WhenFull};
+use forebay_core::units::Span;
 
 use super::*;
 
@@ -13,6 +17,22 @@ fn load(text: &str) -> Result<Config, String> {
 
 fn window(lines: &str) -> String {
     format!("[[window]]\nname = \"w\"\nkind = \"tumbling\"\nsize = \"1m\"\n{lines}\n")
+}
+
+/// A window without a size.
+fn of_kind(kind: &str, lines: &str) -> String {
+    format!("[[window]]\nname = \"w\"\nkind = \"{kind}\"\n{lines}\n")
+}
+
+/// The window "x" over "w", which stands behind it.
+fn two(outer: &str, inner: &str) -> String {
+    let from = if outer.contains("from") {
+        ""
+    } else {
+        "from = \"w\"\n"
+    };
+    let outer = window(&format!("{from}{outer}")).replace("\"w\"\nkind", "\"x\"\nkind");
+    outer + &window(inner)
 }
 
 #[test]
@@ -88,9 +108,54 @@ fn every_error_names_line_key_and_what_is_valid() {
             "is no stream (did you mean \"readings\"?); streams: readings, w",
         ),
         (
-            "chain",
+            "a window over itself",
             w("from = \"w\""),
-            "windows over windows are not supported yet",
+            ":5: [[window]] from: \"w\" makes a circle: w -> w",
+        ),
+        (
+            "a circle behind another window",
+            two("from = \"w\"", "from = \"x\"") + &w("from = \"w\"").replace("\"w\"\n", "\"y\"\n"),
+            ":5: [[window]] from: \"w\" makes a circle: x -> w -> x",
+        ),
+        (
+            "value of readings",
+            w("value = \"max\""),
+            ":5: [[window]] value: \"max\" is only for a window over another one",
+        ),
+        (
+            "merge of readings",
+            w("merge = true"),
+            ":5: [[window]] merge: true is only for a window over another one",
+        ),
+        (
+            "a value that is not there",
+            two("value = \"p95\"", ""),
+            "value: \"p95\" is no figure of \"w\"; its figures: count, mean, min, max",
+        ),
+        (
+            "no mean",
+            two("", "aggregates = [\"count\", \"sum\"]"),
+            "value: is missing: \"w\" has no mean, which is the default; its figures: count, sum",
+        ),
+        (
+            "a value beside merge",
+            two("value = \"max\"\nmerge = true", ""),
+            "cannot stand beside merge = true",
+        ),
+        (
+            "merge of overlapping windows",
+            two("merge = true\nhop = \"1h\"", "hop = \"30s\"").replace("tumbling", "hopping"),
+            "would count readings twice",
+        ),
+        (
+            "a key that the inner window has not",
+            two("key = [\"device\", \"channel\"]", "key = [\"device\"]"),
+            "has the column channel, which the key of \"w\" has not; columns: device",
+        ),
+        (
+            "a filter by what is not in the key",
+            two("channels = [\"t\"]", "key = [\"device\"]"),
+            "\"w\" has no channel in its key",
         ),
         (
             "hop",
@@ -113,20 +178,76 @@ fn every_error_names_line_key_and_what_is_valid() {
             "is too short: over 10000 windows over one reading",
         ),
         (
-            "rows",
-            w("").replace("tumbling", "rows"),
-            "\"rows\" is not supported yet",
+            "rows with a size",
+            w("rows = 5").replace("tumbling", "rows"),
+            ":4: [[window]] size: is only for kind = \"tumbling\" or \"hopping\" or \"sliding\"",
         ),
-        ("zone", w("zone = \"Europe/Paris\""), "not supported yet"),
+        (
+            "no rows",
+            of_kind("rows", ""),
+            "rows: is missing; for example rows = 100",
+        ),
+        (
+            "rows 0",
+            of_kind("rows", "rows = 0"),
+            "0 must be from 1 to 1000000",
+        ),
+        (
+            "rows limit + 1",
+            of_kind("rows", "rows = 1000001"),
+            "1000001 must be from 1 to 1000000",
+        ),
+        (
+            "rows, final only",
+            of_kind("rows", "rows = 1\nemit = \"final_only\""),
+            "is not for sliding and rows",
+        ),
+        (
+            "no gap",
+            of_kind("session", ""),
+            "gap: is missing; for example gap = \"10m\"",
+        ),
+        (
+            "gap 0",
+            of_kind("session", "gap = \"0s\""),
+            ":4: [[window]] gap: \"0s\" must be longer than 0",
+        ),
+        (
+            "zone on a minute",
+            w("zone = \"Europe/Paris\""),
+            ":5: [[window]] zone: \"Europe/Paris\" is only for a size of 1d, 1w, 1mo",
+        ),
+        (
+            "no such zone",
+            w("zone = \"Europe/Pariss\"").replace("1m", "1d"),
+            ":5: [[window]] zone: \"Europe/Pariss\" is no time zone (did you mean \"Europe/Paris\"?)",
+        ),
+        (
+            "a zone by its town",
+            w("zone = \"paris\"").replace("1m", "1d"),
+            "(did you mean \"Europe/Paris\"?)",
+        ),
+        (
+            "zone with an offset",
+            w("zone = \"Europe/Paris\"\noffset = \"0s\"").replace("1m", "1d"),
+            ":6: [[window]] offset: \"0s\" cannot stand beside a zone",
+        ),
+        (
+            "months with an offset",
+            w("offset = \"1d\"").replace("1m", "1mo"),
+            ":5: [[window]] offset: \"1d\" cannot stand beside a zone",
+        ),
+        (
+            "zone on a hopping window",
+            w("hop = \"1d\"\nzone = \"UTC\"")
+                .replace("1m", "1d")
+                .replace("tumbling", "hopping"),
+            "zone: is only for kind = \"tumbling\"",
+        ),
         (
             "table key",
             w("key = [\"sites.building\"]"),
             "tables are not supported yet",
-        ),
-        (
-            "cross-device",
-            w("key = [\"channel\"]"),
-            "across devices are not supported yet",
         ),
         (
             "key column",
@@ -144,9 +265,9 @@ fn every_error_names_line_key_and_what_is_valid() {
             "is only for kind = \"sliding\"",
         ),
         (
-            "month",
-            w("").replace("1m", "1mo"),
-            "months, which are not supported yet",
+            "months",
+            w("").replace("1m", "2mo"),
+            "size: \"2mo\" is in months, which only the size of a tumbling window may be, and only \"1mo\"",
         ),
         (
             "size type",
@@ -301,6 +422,83 @@ fn no_error_shows_a_secret() {
 }
 
 #[test]
+fn windows_stand_behind_what_they_read() {
+    let part = |name: &str, from: &str, more: &str| {
+        format!(
+            "[[window]]\nname = \"{name}\"\nkind = \"tumbling\"\nsize = \"1m\"\nfrom = \"{from}\"\n{more}\n"
+        )
+    };
+    let text = part("day", "hour", "merge = true")
+        + &part("alone", "readings", "key = [\"channel\"]")
+        + &part("hour", "minute", "value = \"max\"")
+        + &part("minute", "readings", "key = [\"device\"]")
+        + &part("also", "minute", "");
+    let windows = load(&text).expect("chains").engine.windows;
+    let found: Vec<_> = windows
+        .iter()
+        .map(|w| (w.name.as_str(), w.from, w.merge))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("alone", From::Readings, false),
+            ("minute", From::Readings, false),
+            ("hour", From::Window(1), false),
+            ("day", From::Window(2), true),
+            ("also", From::Window(1), false),
+        ]
+    );
+    assert_eq!(windows[2].value, Aggregate::Max);
+    assert_eq!(
+        (windows[0].key, windows[3].key),
+        (KeySpec::CHANNEL, KeySpec::DEVICE)
+    );
+}
+
+#[test]
+fn sizes_of_days_are_fixed_without_a_zone_and_months_never() {
+    let kind = |lines: &str, size: &str| {
+        let text = window(lines).replace("1m", size);
+        load(&text).expect(size).engine.windows[0].kind.clone()
+    };
+    let calendar = |unit, zone| WindowKind::Tumbling(Grid::Calendar { unit, zone });
+    let paris = || Zone::named("Europe/Paris").expect("there");
+    let zone = "zone = \"europe/paris\"";
+    for (name, got, want) in [
+        (
+            "a day",
+            kind("", "1d"),
+            WindowKind::Tumbling(Grid::Fixed {
+                size: Span(86_400_000_000),
+                offset: Span(0),
+            }),
+        ),
+        (
+            "a month",
+            kind("", "1mo"),
+            calendar(CalendarUnit::Month, Zone::utc()),
+        ),
+        (
+            "a day there",
+            kind(zone, "1d"),
+            calendar(CalendarUnit::Day, paris()),
+        ),
+        (
+            "a week there",
+            kind(zone, "1w"),
+            calendar(CalendarUnit::Week, paris()),
+        ),
+        (
+            "a month there",
+            kind(zone, "1mo"),
+            calendar(CalendarUnit::Month, paris()),
+        ),
+    ] {
+        assert_eq!(got, want, "{name}");
+    }
+}
+
+#[test]
 fn a_hop_takes_its_limits() {
     for hop in ["6000us", "6001us", "1h"] {
         let text = window(&format!("hop = \"{hop}\"")).replace("tumbling", "hopping");
@@ -351,7 +549,7 @@ fn topics_have_their_policies_and_a_generation_fits_the_smallest() {
     assert_eq!(log.generation_bytes, 256 << 10);
     let policy = log.space.policy("w");
     assert_eq!(policy.quota_bytes, 4_000_000);
-    assert_eq!(policy.age, Some(forebay_core::units::Span(172_800_000_000)));
+    assert_eq!(policy.age, Some(Span(172_800_000_000)));
     assert_eq!(policy.when_full, WhenFull::Block);
     assert_eq!(log.space.policy("readings").quota_bytes, 8 << 30);
     let log = load("").expect("an empty config").log;

@@ -23,6 +23,11 @@ pub struct Field<'a> {
 }
 
 impl Field<'_> {
+    /// Whether it stands in the file; else it is the default.
+    pub fn is_given(&self) -> bool {
+        self.at.is_some()
+    }
+
     /// An error about this key; `what` follows the value.
     pub fn bad(&self, what: impl AsRef<str>) -> ConfigError {
         // As it stands in the file; a default has no place there, and is never bad.
