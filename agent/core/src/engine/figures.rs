@@ -132,7 +132,7 @@ pub(super) struct Figures {
     more: Option<Box<More>>,
 }
 
-const _: () = assert!(size_of::<Figures>() <= 160);
+const _: () = assert!(size_of::<Figures>() <= 96);
 
 /// What few windows ask for.
 #[derive(Debug, Clone, Default)]

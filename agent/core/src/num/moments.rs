@@ -131,7 +131,8 @@ impl Moments {
             return false;
         };
         if self.with_squares {
-            let squares = self.short_squares();
+            let [a, b, c, d] = self.squares;
+            let squares = U256::from_halves([join([a, b]), join([c, d])]);
             let square = U256::from_halves(square);
             let (squares, overflow) = if ADD {
                 squares.overflowing_add(square)
@@ -141,7 +142,9 @@ impl Moments {
             if overflow {
                 return false;
             }
-            self.squares = squares.limbs();
+            let (hi, lo) = squares.halves();
+            let ([a, b], [c, d]) = (split(lo), split(hi));
+            self.squares = [a, b, c, d];
         }
         self.finite = count;
         self.sum = split(sum.cast_unsigned());

@@ -20,15 +20,6 @@ const EXP_MIN: i32 = -1022;
 const EXP_MAX: i32 = 1023;
 
 impl Scaled {
-    /// `n * 2^exp`; `None` for 0.
-    pub(super) fn whole(n: u128, exp: i32) -> Option<Self> {
-        (n != 0).then_some(Self {
-            q: n,
-            exp,
-            sticky: false,
-        })
-    }
-
     /// `n / by * 2^exp`; `None` for 0.
     pub(super) fn ratio(n: U256, by: u64, exp: i32) -> Option<Self> {
         if n.is_zero() {
@@ -217,7 +208,7 @@ mod tests {
             ("tie to even up", (1 << 53) + 3, 0, 9_007_199_254_740_996.0),
             ("all bits", u128::MAX, 0, 3.402_823_669_209_385e38),
         ] {
-            let scaled = Scaled::whole(n, exp).expect("not 0");
+            let scaled = Scaled::ratio(U256::from_u128(n), 1, exp).expect("not 0");
             assert_eq!(scaled.to_f64().to_bits(), f64::to_bits(want), "{name}");
         }
     }
@@ -262,7 +253,7 @@ mod tests {
     #[test]
     fn roots_of_squares_are_exact() {
         for n in [1_u64, 2, 3, 10, 12_345, u64::from(u32::MAX)] {
-            let square = Scaled::whole(u128::from(n * n), -10).expect("not 0");
+            let square = Scaled::ratio(U256::from_u128((n * n).into()), 1, -10).expect("not 0");
             assert_eq!(square.sqrt().to_f64(), n as f64 / 32.0, "{n}");
         }
     }

@@ -17,7 +17,6 @@ use super::short::join;
 use super::wide::Wide;
 use super::{Moments, Rare};
 use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
-use crate::num::u256::U256;
 
 const HAS_RARE: u8 = 1;
 /// The largest sum of 2^64 doubles, in the finest unit, and that of squares.

@@ -111,7 +111,7 @@ fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => (-4000_i32..4000).prop_map(|n| f64::from(n) / 100.0),
         2 => -1.0e-3..1.0e-3_f64,
-        1 => Just(1e16),
+        1 => prop_oneof![Just(1e16), Just(1e20), Just(f64::from(f32::MAX))],
         1 => Just(0.0),
         1 => prop_oneof![Just(f64::MAX), Just(-f64::MAX), Just(5e-324), Just(-0.0)],
         1 => any::<f64>().prop_filter("finite", |x| x.is_finite()),
