@@ -1,5 +1,6 @@
 //! Measures the log: everything that it must reach, each beside what a plain file
-//! on the same disk does in the same run. Started by `cargo xtask bench log`.
+//! on the same disk does in the same run. Started by `cargo xtask bench log`. And the
+//! engine, beside other engines: `cargo xtask bench engine`.
 //!
 //! Bound: the disk that `--dir` is on takes the backlog twice over; all of it is
 //! removed at the end.
@@ -8,6 +9,7 @@
 mod blocks;
 mod children;
 mod data;
+mod engine;
 mod limits;
 mod parts;
 mod raw;
@@ -24,7 +26,7 @@ use clap::{Parser, Subcommand};
 use limits::Sizes;
 use parts::{Part, Told};
 
-/// Measures the log.
+/// Measures the log and the engine.
 #[derive(Parser)]
 #[command(name = "forebay-bench")]
 struct Cli {
@@ -34,8 +36,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// All of it, as a table.
+    /// All of the log, as a table.
     Log(Args),
+    /// All of the engine, as a table.
+    Engine(engine::Args),
     /// One part, in this process: figures as `name=value`.
     #[command(hide = true)]
     Part {
@@ -81,14 +85,13 @@ impl Args {
 }
 
 fn main() -> ExitCode {
+    let code = |reached| match reached {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    };
     let done = match Cli::parse().verb {
-        Verb::Log(args) => report::run(&args).map(|reached| {
-            if reached {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }),
+        Verb::Log(args) => report::run(&args).map(code),
+        Verb::Engine(args) => engine::run(&args).map(code),
         Verb::Part { part, args } => parts::run(part, &args.told()).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -7,7 +7,9 @@ use crate::limits::{
     RING_GROWTH_MAX, SEALED_BYTES_MAX, SHARE_OF_RAW_MIN, WRITTEN_FACTOR_MAX,
 };
 use crate::parts::{ACKED, APPENDING, Part};
-use crate::table::{self, Row};
+use crate::table::{self, Head, Row};
+
+const HEAD: Head = ["", "sync policy", "measured", "raw file", "must reach", ""];
 
 const GROUP_50: &str = "group 50 ms";
 const NO_SYNC: &str = "-";
@@ -22,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
     let removed = std::fs::remove_dir_all(&args.dir);
     let rows = rows?;
     removed.map_err(|error| format!("{}: {error}", args.dir.display()))?;
-    println!("\n{}", table::text(&rows));
+    println!("\n{}", table::text(&HEAD, &rows));
     Ok(rows.iter().all(|row| row.reached != Some(false)))
 }
 
@@ -62,10 +64,10 @@ fn get(said: &Said, name: &str) -> f64 {
 
 fn row(what: &'static str, policy: &'static str, measured: String) -> Row {
     Row {
-        what,
-        policy,
+        what: what.into(),
+        under: policy.into(),
         measured,
-        raw: String::new(),
+        beside: String::new(),
         must: String::new(),
         reached: None,
     }
@@ -140,7 +142,7 @@ fn of_rate(said: &Said) -> Vec<Row> {
         get(said, "bytes_per_reading")
     );
     let raw = Row {
-        raw: format!("{:.2} M/s", get(said, "raw_readings_per_s") / 1e6),
+        beside: format!("{:.2} M/s", get(said, "raw_readings_per_s") / 1e6),
         ..row("readings per second, durable, one core", GROUP_50, measured)
     };
     vec![limited(
@@ -156,7 +158,7 @@ fn of_throughput(said: &Said) -> Vec<Row> {
     let share = get(said, "share");
     let (disk, written) = (get(said, "disk_factor"), get(said, "written_factor"));
     let bytes = Row {
-        raw: format!("{:.0} MB/s", get(said, "raw_mb_per_s")),
+        beside: format!("{:.0} MB/s", get(said, "raw_mb_per_s")),
         ..row(
             "bytes per second of full blocks",
             GROUP_50,
@@ -206,7 +208,7 @@ fn of_ack(said: &Said) -> Vec<Row> {
     let (p99, sync) = (get(said, "ack_p99_ms"), get(said, "sync_p99_ms"));
     let limit = GROUP.as_secs_f64() * 1e3 + 2.0 * sync;
     let measured = Row {
-        raw: format!(
+        beside: format!(
             "fdatasync p50 {:.1} ms, p99 {sync:.1} ms",
             get(said, "sync_p50_ms")
         ),

@@ -30,6 +30,23 @@ fn last_error(doing: &str) -> String {
     format!("{doing}: {}", std::io::Error::last_os_error())
 }
 
+/// Processor seconds of all children that ended so far.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn children_cpu_s() -> Result<f64, String> {
+    // SAFETY: a zeroed rusage is valid, and the call only writes it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        if libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) != 0 {
+            return Err(last_error("getrusage"));
+        }
+        usage
+    };
+    let seconds = |at: libc::timeval| at.tv_sec as f64 + at.tv_usec as f64 / 1e6;
+    Ok(seconds(usage.ru_utime) + seconds(usage.ru_stime))
+}
+
 /// A number of a file of /proc/self, by the name before its colon.
 fn number(file: &str, name: &str) -> Result<u64, String> {
     let path = format!("/proc/self/{file}");

@@ -1,14 +1,15 @@
-//! The table: what is measured, under which sync policy, what the disk can do, what
-//! must be reached, and whether it is.
+//! The table: what is measured, under which conditions, what others do in the same
+//! run, what must be reached, and whether it is.
 
 /// One line of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    pub(crate) what: &'static str,
-    pub(crate) policy: &'static str,
+    pub(crate) what: String,
+    /// The conditions: a sync policy, an input.
+    pub(crate) under: String,
     pub(crate) measured: String,
-    /// What the raw file did in the same run.
-    pub(crate) raw: String,
+    /// What others did in the same run: a raw file, another engine.
+    pub(crate) beside: String,
     pub(crate) must: String,
     /// `None` for what is only told.
     pub(crate) reached: Option<bool>,
@@ -25,21 +26,22 @@ impl Row {
 
     fn cells(&self) -> [&str; 6] {
         [
-            self.what,
-            self.policy,
+            &self.what,
+            &self.under,
             &self.measured,
-            &self.raw,
+            &self.beside,
             &self.must,
             self.verdict(),
         ]
     }
 }
 
-const HEAD: [&str; 6] = ["", "sync policy", "measured", "raw file", "must reach", ""];
+/// The names of the columns.
+pub(crate) type Head = [&'static str; 6];
 
 /// The rows in columns.
-pub(crate) fn text(rows: &[Row]) -> String {
-    let lines: Vec<[&str; 6]> = std::iter::once(HEAD)
+pub(crate) fn text(head: &Head, rows: &[Row]) -> String {
+    let lines: Vec<[&str; 6]> = std::iter::once(*head)
         .chain(rows.iter().map(Row::cells))
         .collect();
     let width = |column: usize| {
@@ -65,11 +67,11 @@ mod tests {
 
     #[test]
     fn cells_stand_in_columns() {
-        let row = |what, measured: &str, reached| Row {
-            what,
-            policy: "group 50 ms",
+        let row = |what: &str, measured: &str, reached| Row {
+            what: what.into(),
+            under: "group 50 ms".into(),
             measured: measured.into(),
-            raw: String::new(),
+            beside: String::new(),
             must: ">= 1".into(),
             reached,
         };
@@ -77,8 +79,9 @@ mod tests {
             row("a", "2", Some(true)),
             row("longer", "0.5 MB/s", Some(false)),
         ];
+        let head = ["", "sync policy", "measured", "raw file", "must reach", ""];
         assert_eq!(
-            text(&rows),
+            text(&head, &rows),
             "        sync policy  measured  raw file  must reach\n\
              a       group 50 ms  2                   >= 1        reached\n\
              longer  group 50 ms  0.5 MB/s            >= 1        MISSED\n"

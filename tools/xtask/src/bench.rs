@@ -1,11 +1,12 @@
 //! `cargo xtask bench`: builds the benches as they are shipped and runs them. Knows
-//! no log: what is measured, and against what, stands in `tools/bench`.
+//! no log and no engine: what is measured, and against what, stands in `tools/bench`.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use clap::{Args, Subcommand};
 
-use crate::cargo::{cargo, run as run_command};
+use crate::cargo::{cargo, run as run_command, target_dir};
 use crate::report::{Failed, Report};
 use crate::workspace::Workspace;
 
@@ -19,6 +20,12 @@ pub(crate) enum Verb {
     /// Prints a table; ends with an error when something is missed. A full run
     /// writes some 30 GB and takes several minutes, on a disk with 25 GB free.
     Log(LogArgs),
+    /// Everything that the engine must reach, beside DuckDB, Bytewax and Flink.
+    ///
+    /// Prints a table; ends with an error when something is missed. The other
+    /// engines are brought from PyPI once and kept in the target folder (1 GB);
+    /// Flink also needs a JDK 17. One that cannot be had is named with the reason.
+    Engine(EngineArgs),
 }
 
 #[derive(Args)]
@@ -37,31 +44,78 @@ pub(crate) struct LogArgs {
     only: Option<String>,
 }
 
+#[derive(Args)]
+pub(crate) struct EngineArgs {
+    /// Where the data goes; removed at the end [default: bench-engine in the target folder].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Small sizes, and none of the engines that take minutes: to see that it runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only this part: try
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+}
+
 /// # Errors
 /// Something was missed, or could not be measured.
 pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
-    let Verb::Log(args) = verb;
-    report.step("bench", || {
-        let mut command = cargo(ws.root(), &["run", "--release", "--quiet"]);
-        command.args(["--package", "forebay-bench", "--", "log"]);
-        let dir = args
-            .dir
-            .clone()
-            .unwrap_or_else(|| ws.root().join("target/bench"));
-        command.arg("--dir").arg(dir);
-        if args.quick {
-            command.arg("--quick");
-        }
-        if let Some(bytes) = args.backlog_bytes {
-            command.args(["--backlog-bytes", &bytes.to_string()]);
-        }
-        if let Some(part) = &args.only {
-            command.args(["--only", part]);
-        }
-        let values = ws.root().join(VALUES);
-        if values.is_file() {
-            command.arg("--values").arg(values);
-        }
-        run_command(command)
+    report.step("bench", || match verb {
+        Verb::Log(args) => log(ws, args),
+        Verb::Engine(args) => engine(ws, args),
     })
+}
+
+fn bench(ws: &Workspace, what: &str) -> Command {
+    let mut command = cargo(ws.root(), &["run", "--release", "--quiet"]);
+    command.args(["--package", "forebay-bench", "--", what]);
+    command
+}
+
+fn log(ws: &Workspace, args: &LogArgs) -> Result<(), String> {
+    let mut command = bench(ws, "log");
+    let dir = args
+        .dir
+        .clone()
+        .unwrap_or_else(|| ws.root().join("target/bench"));
+    command.arg("--dir").arg(dir);
+    if args.quick {
+        command.arg("--quick");
+    }
+    if let Some(bytes) = args.backlog_bytes {
+        command.args(["--backlog-bytes", &bytes.to_string()]);
+    }
+    if let Some(part) = &args.only {
+        command.args(["--only", part]);
+    }
+    let values = ws.root().join(VALUES);
+    if values.is_file() {
+        command.arg("--values").arg(values);
+    }
+    run_command(command)
+}
+
+fn engine(ws: &Workspace, args: &EngineArgs) -> Result<(), String> {
+    // The program that is measured, as it is shipped.
+    let build = ["build", "--release", "--quiet", "--package", "forebay"];
+    run_command(cargo(ws.root(), &build))?;
+    let target = target_dir(ws.root())?;
+    let dir = args.dir.clone();
+    let mut command = bench(ws, "engine");
+    command
+        .arg("--dir")
+        .arg(dir.unwrap_or_else(|| target.join("bench-engine")))
+        .arg("--peers")
+        .arg(target.join("bench-peers"))
+        .arg("--scripts")
+        .arg(ws.root().join("tools/bench/peers"))
+        .arg("--forebay")
+        .arg(target.join("release/forebay"));
+    if args.quick {
+        command.arg("--quick");
+    }
+    if let Some(part) = &args.only {
+        command.args(["--only", part]);
+    }
+    run_command(command)
 }
