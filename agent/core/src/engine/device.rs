@@ -584,6 +584,12 @@ impl Devices {
             }
             Ok(())
         })?;
+        if self.devices.len() != names.len() {
+            return Err(StateError {
+                key: DEVICE_KEY.to_vec(),
+                position: 0,
+            });
+        }
         let mut series = Vec::new();
         reader.each(SERIES_KEY, |rest, from| {
             in_order(rest, series.len(), from)?;

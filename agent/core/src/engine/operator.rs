@@ -91,6 +91,8 @@ impl Operator {
     pub(super) fn add_input(&mut self, series: &Series) -> bool {
         let is_new = self.common.routes.add(series);
         if is_new {
+            // So that every slot has a page in the state.
+            self.common.pages.touch(self.common.routes.len() - 1);
             with_kernel!(&mut self.kind, kernel => kernel.add_slot());
         }
         is_new
@@ -169,10 +171,6 @@ impl Operator {
         reader.each(&self.prefix, |rest, from| {
             let page = state::page_of(rest, from)?;
             for slot in state::of_page(page, common.routes.len()) {
-                // What was added since the page was written has no state.
-                if from.is_at_end() {
-                    break;
-                }
                 let slot = slot as u32;
                 with_kernel!(&mut *kind, kernel => kernel.decode(common, slot, from))?;
             }

@@ -1,6 +1,7 @@
 //! The engine against a slow obvious model, step by step, and its rules by name.
 
 mod model;
+mod state;
 
 use proptest::prelude::*;
 

@@ -1,0 +1,162 @@
+//! State that was taken and restored goes on as if nothing had happened, whenever that
+//! is, and damaged state is refused.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+type Kept = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A checkpoint, and the engine that a start makes of it and of those before.
+fn restart(engine: &mut Engine, config: &EngineConfig, kept: &mut Kept) -> Engine {
+    for entry in engine.take_changes() {
+        match entry.value {
+            Some(value) => drop(kept.insert(entry.key, value)),
+            None => drop(kept.remove(&entry.key)),
+        }
+    }
+    let restored = Engine::restore(config, kept.clone()).expect("it was written so");
+    assert_eq!(restored.state_rows(), engine.state_rows());
+    assert_eq!(restored.counters(), engine.counters());
+    restored
+}
+
+fn take(engine: &mut Engine, step: &Step, out: &mut Vec<String>) {
+    match step {
+        Step::Reading(given) => give(engine, &[*given], out),
+        Step::Clock(time) => clock(engine, *time, out),
+        Step::Watermark(device, time) => watermark(engine, *device, *time, out),
+    }
+}
+
+fn any_emit() -> impl Strategy<Value = Emit> {
+    prop_oneof![
+        Just(Emit::OnClose),
+        Just(Emit::EveryUpdate),
+        Just(Emit::FinalOnly)
+    ]
+}
+
+fn all_aggregates() -> Vec<Aggregate> {
+    let mut all = AGGREGATES.to_vec();
+    all.extend([
+        Aggregate::Mean,
+        Aggregate::Stddev,
+        Aggregate::Percentile(50),
+    ]);
+    all
+}
+
+proptest! {
+    #[test]
+    fn a_restart_anywhere_changes_no_byte(
+        steps in prop::collection::vec((step(), 0_u8..3), 0..80),
+        kinds in prop::collection::vec((kept_kind(), any_emit()), 1..4),
+        key in prop_oneof![Just(KeySpec::DEVICE_CHANNEL), Just(KeySpec::DEVICE), Just(KeySpec::CHANNEL)],
+        finalize: bool,
+        (out_of_order, lateness) in (0_i64..30, 0_i64..40),
+    ) {
+        let windows = kinds.into_iter().map(|(kind, emit)| {
+            let mut spec = window("w", kind);
+            (spec.key, spec.emit, spec.aggregates) = (key, emit, all_aggregates());
+            spec.finalize = finalize && emit == Emit::OnClose;
+            spec
+        });
+        let config = config(out_of_order, lateness, windows.collect());
+        let (mut whole, mut broken) = (Engine::new(&config), Engine::new(&config));
+        let (mut want, mut got) = (Vec::new(), Vec::new());
+        let mut kept = Kept::new();
+        for (step, restarts) in &steps {
+            take(&mut whole, step, &mut want);
+            take(&mut broken, step, &mut got);
+            if *restarts == 0 {
+                broken = restart(&mut broken, &config, &mut kept);
+            }
+        }
+        finish(&mut whole, &mut want);
+        finish(&mut broken, &mut got);
+        prop_assert_eq!(got, want);
+    }
+}
+
+#[test]
+fn nothing_is_kept_where_nothing_came() {
+    let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
+    let mut engine = Engine::new(&config);
+    assert_eq!(engine.take_changes(), []);
+    give(&mut engine, &[("a", "x", 1, Some(1))], &mut Vec::new());
+    assert!(engine.is_changed() && engine.changed_bytes() > 0);
+    assert!(!engine.take_changes().is_empty());
+    assert_eq!(engine.take_changes(), []);
+    assert_eq!(engine.changed_bytes(), 0);
+}
+
+#[test]
+fn only_pages_that_changed_are_written_again() {
+    let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
+    let mut engine = Engine::new(&config);
+    let names: Vec<String> = (0..1000).map(|n| format!("d{n}")).collect();
+    let mut batch = Batch::new();
+    for name in &names {
+        let series = engine.series(name, "x").expect("room for it");
+        batch.push(series, EventTime(1), Some(1.0), None);
+    }
+    engine.on_batch(&batch, &mut Rows::new());
+    let bytes = |entries: &[state::StateEntry]| -> usize {
+        let values = entries.iter().filter_map(|entry| entry.value.as_ref());
+        values.map(Vec::len).sum()
+    };
+    let all = bytes(&engine.take_changes());
+    batch.clear();
+    let series = engine.series("d500", "x").expect("it is known");
+    batch.push(series, EventTime(2), Some(1.0), None);
+    engine.on_batch(&batch, &mut Rows::new());
+    let one = bytes(&engine.take_changes());
+    assert!(one * 20 < all, "{one} of {all}");
+}
+
+#[test]
+fn damaged_state_is_refused_or_read_and_never_panics() {
+    let config = config(
+        5,
+        10,
+        vec![window("w", tumbling(10, 0)), window("h", hopping(10, 3, 0))],
+    );
+    let mut engine = Engine::new(&config);
+    let given = [
+        ("a", "x", 1, Some(1)),
+        ("b", "y", 22, Some(2)),
+        ("a", "x", 14, None),
+    ];
+    give(&mut engine, &given, &mut Vec::new());
+    let mut kept = Kept::new();
+    restart(&mut engine, &config, &mut kept);
+    for key in kept.keys() {
+        let mut less = kept.clone();
+        less.remove(key);
+        // What is not there may be of a state that never had it.
+        let _ = Engine::restore(&config, less);
+        for at in 0..kept[key].len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut damaged = kept.clone();
+                let value = damaged.get_mut(key).expect("it is there");
+                value[at] ^= flip;
+                let _ = Engine::restore(&config, damaged);
+            }
+            let mut cut = kept.clone();
+            cut.get_mut(key).expect("it is there").truncate(at);
+            assert!(
+                Engine::restore(&config, cut).is_err(),
+                "{key:?} cut at {at}"
+            );
+        }
+    }
+}
+
+fn kept_kind() -> impl Strategy<Value = WindowKind> {
+    kind().prop_filter("it keeps state", |kind| {
+        !matches!(kind, WindowKind::Sliding { .. })
+    })
+}
