@@ -27,6 +27,7 @@ const INTERVALS_KEPT: usize = 8;
 #[derive(Debug)]
 pub(super) struct Devices {
     by_name: BTreeMap<Arc<str>, DeviceId>,
+    names: Vec<Arc<str>>,
     devices: Vec<Device>,
     series: Vec<Series>,
     by_channel: Vec<BTreeMap<Arc<str>, SeriesId>>,
@@ -41,8 +42,9 @@ pub(super) struct Devices {
     least: Option<Least>,
     total: Exceptions,
     pages: Pages,
-    /// Series that the state tells of.
+    /// Series and devices whose names are kept in the state.
     kept_series: usize,
+    kept_names: usize,
 }
 
 /// When a device was last heard, on the gateway's clock.
@@ -101,6 +103,7 @@ impl Devices {
     pub(super) fn new(rules: &TimeRules, crossed: bool) -> Self {
         Self {
             by_name: BTreeMap::new(),
+            names: Vec::new(),
             devices: Vec::new(),
             series: Vec::new(),
             by_channel: Vec::new(),
@@ -112,6 +115,7 @@ impl Devices {
             total: Exceptions::default(),
             pages: Pages::default(),
             kept_series: 0,
+            kept_names: 0,
         }
     }
 
@@ -134,7 +138,9 @@ impl Devices {
             return None;
         }
         let id = DeviceId(number(self.devices.len()));
-        self.by_name.insert(name.into(), id);
+        let name: Arc<str> = name.into();
+        self.by_name.insert(name.clone(), id);
+        self.names.push(name);
         self.devices.push(Device::new(self.floor));
         self.by_channel.push(BTreeMap::new());
         self.pages.touch(id.index());
@@ -147,8 +153,7 @@ impl Devices {
             return None;
         }
         let device_id = self.known_or_new(device)?;
-        let (name, _) = self.by_name.get_key_value(device)?;
-        let names = SeriesNames::new(name, channel);
+        let names = SeriesNames::new(&self.names[device_id.index()], channel);
         let id = SeriesId(number(self.series.len()));
         self.by_channel[device_id.index()].insert(names.channel.clone(), id);
         self.series.push(Series {
@@ -515,35 +520,29 @@ impl Devices {
         put_zigzag(&mut blob, self.all);
         encode_counters(&self.total, &mut blob);
         writer.put(TOTAL_KEY, &blob);
-        let names = self.names();
         for page in self.pages.take() {
-            let (mut states, mut named) = (Vec::new(), Vec::new());
-            for index in state::of_page(page, self.devices.len()) {
-                self.devices[index].encode(&mut states);
-                put_text(&mut named, &names[index]);
+            blob.clear();
+            for device in &self.devices[state::of_page(page, self.devices.len())] {
+                device.encode(&mut blob);
             }
-            writer.put(&key(DEVICE_KEY, page), &states);
-            writer.put(&key(NAME_KEY, page), &named);
+            writer.put(&key(DEVICE_KEY, page), &blob);
         }
-        let first = self.kept_series / state::PAGE;
-        for page in first..self.series.len().div_ceil(state::PAGE) {
-            let page = number(page);
-            let mut blob = Vec::new();
+        for page in new_pages(self.kept_names, self.names.len()) {
+            blob.clear();
+            for name in &self.names[state::of_page(page, self.names.len())] {
+                put_text(&mut blob, name);
+            }
+            writer.put(&key(NAME_KEY, page), &blob);
+        }
+        for page in new_pages(self.kept_series, self.series.len()) {
+            blob.clear();
             for series in &self.series[state::of_page(page, self.series.len())] {
                 put_varint(&mut blob, series.device.0.into());
                 put_text(&mut blob, &series.names.channel);
             }
             writer.put(&key(SERIES_KEY, page), &blob);
         }
-        self.kept_series = self.series.len();
-    }
-
-    fn names(&self) -> Vec<Arc<str>> {
-        let mut names = vec![Arc::from(""); self.devices.len()];
-        for (name, id) in &self.by_name {
-            names[id.index()] = name.clone();
-        }
-        names
+        (self.kept_names, self.kept_series) = (self.names.len(), self.series.len());
     }
 
     /// Reads what [`Devices::encode`] wrote into devices that have seen nothing. Gives
@@ -557,11 +556,11 @@ impl Devices {
             self.total = decode_counters(from)?;
             Ok(())
         })?;
-        let mut names = Vec::new();
+        let mut names: Vec<Arc<str>> = Vec::new();
         reader.each(NAME_KEY, |rest, from| {
             in_order(rest, names.len(), from)?;
             while !from.is_at_end() && names.len() < SERIES_MAX {
-                names.push(Arc::<str>::from(from.text()?));
+                names.push(from.text()?.into());
             }
             Ok(())
         })?;
@@ -603,9 +602,20 @@ impl Devices {
             }
             Ok(())
         })?;
-        self.kept_series = series.len();
+        (self.kept_names, self.kept_series) = (names.len(), series.len());
+        self.names = names;
         Ok(series)
     }
+}
+
+/// Pages with names that are not kept yet.
+fn new_pages(kept: usize, all: usize) -> impl Iterator<Item = u32> {
+    let pages = if kept < all {
+        kept / state::PAGE..all.div_ceil(state::PAGE)
+    } else {
+        0..0
+    };
+    pages.map(number)
 }
 
 fn key(kind: &[u8], page: u32) -> Vec<u8> {

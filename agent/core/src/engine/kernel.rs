@@ -23,7 +23,6 @@ pub(super) struct Given {
     pub(super) value: f64,
     /// Of its scope, before this reading.
     pub(super) watermark: i64,
-    pub(super) cause: u32,
 }
 
 /// A row of another operator under its key here.
@@ -276,7 +275,6 @@ fn readings<K: Kernel, const BY_DEVICE: bool>(
                 time: step.batch.time[index],
                 value: step.batch.value[index],
                 watermark: before,
-                cause: at.cause,
             };
             *vote |= kernel.take(common, given, at, out) as u8;
         }
@@ -348,7 +346,6 @@ fn feed<K: Kernel>(
         time: row.time().0,
         value: common.value_of(row, (&source.out.rows.cells, source.counts)),
         watermark: watermark(scope),
-        cause: at.cause,
     };
     let fed = Fed {
         given,
