@@ -11,6 +11,7 @@ mod children;
 mod data;
 mod engine;
 mod limits;
+mod memory;
 mod parts;
 mod raw;
 mod report;

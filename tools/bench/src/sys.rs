@@ -30,6 +30,22 @@ fn last_error(doing: &str) -> String {
     format!("{doing}: {}", std::io::Error::last_os_error())
 }
 
+/// Processor seconds of this thread so far.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn thread_cpu_s() -> Result<f64, String> {
+    // SAFETY: a zeroed timespec is valid, and the call only writes it.
+    let at = unsafe {
+        let mut at: libc::timespec = std::mem::zeroed();
+        if libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut at) != 0 {
+            return Err(last_error("clock_gettime"));
+        }
+        at
+    };
+    Ok(at.tv_sec as f64 + at.tv_nsec as f64 / 1e9)
+}
+
 /// Processor seconds of all children that ended so far.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ pub(crate) struct EngineArgs {
     /// Small sizes, and none of the engines that take minutes: to see that it runs.
     #[arg(long)]
     quick: bool,
-    /// Only this part: try
+    /// Only this part: rates, flat, pauses, state, checkpoint or try.
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }

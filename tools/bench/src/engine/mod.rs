@@ -4,8 +4,13 @@
 //! Times are those of the processor, not of the wall, so that a busy machine tells
 //! the same as an idle one, but for its caches.
 
+mod beside;
+mod feed;
+mod held;
 mod limits;
+mod pauses;
 mod peers;
+mod rates;
 mod report;
 mod trial;
 mod windows;
@@ -19,9 +24,19 @@ use crate::table::{self, Head};
 
 const HEAD: Head = ["", "input", "measured", "beside", "must reach", ""];
 
-/// What is measured, each in a process of its own.
+/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
+    /// Readings per second in memory, beside DuckDB.
+    Rates,
+    /// Cost of a reading over numbers of series and sizes of windows.
+    Flat,
+    /// The slowest updates of a rolling window.
+    Pauses,
+    /// Bytes per series and window.
+    State,
+    /// Time that checkpoints add.
+    Checkpoint,
     /// `forebay try` over a CSV file, beside DuckDB, Bytewax and Flink.
     Try,
 }

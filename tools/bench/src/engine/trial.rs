@@ -42,7 +42,6 @@ pub(crate) struct Trial {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Trial, String> {
-    sys::pin_to_one_core()?;
     let sizes = args.sizes();
     let input = args.dir.join("readings.csv");
     write_csv(&input, sizes.try_rows).map_err(|e| format!("{}: {e}", input.display()))?;
