@@ -1,12 +1,12 @@
 //! Result rows as columns hold them, and their JSON lines. A row is 48 bytes and its
 //! cells; names are looked up when it is written. Knows no window arithmetic.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use crate::engine::config::{Aggregate, KeySpec};
 use crate::engine::route::Slot;
 use crate::engine::value::{self, NULL};
+use crate::json::{write_number, write_text, write_unsigned};
 use crate::units::EventTime;
 use crate::utc;
 
@@ -299,7 +299,7 @@ impl<'a> RowView<'a> {
                 out.extend_from_slice(b",\"end\":");
                 utc::write_json(EventTime(self.row.end), out);
                 out.extend_from_slice(b",\"revision\":");
-                write_count(self.row.revision.into(), out);
+                write_unsigned(self.row.revision.into(), out);
                 out.extend_from_slice(if self.row.is_final {
                     b",\"final\":true"
                 } else {
@@ -340,16 +340,12 @@ impl<'a> RowView<'a> {
         for ((label, aggregate), bits) in columns.zip(self.cells) {
             out.extend_from_slice(label.as_bytes());
             if *aggregate == Aggregate::Count {
-                write_count(*bits, out);
+                write_unsigned(*bits, out);
             } else {
                 write_value(f64::from_bits(*bits), out);
             }
         }
     }
-}
-
-fn write_count(n: u64, out: &mut Vec<u8>) {
-    write!(out, "{n}").expect("a Vec takes all bytes");
 }
 
 fn write_value(x: f64, out: &mut Vec<u8>) {
@@ -359,52 +355,9 @@ fn write_value(x: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a double in the shortest form that reads back to the same bits; what
-/// JSON has no number for becomes a text.
-///
-/// # Panics
-/// Never: a `Vec` takes all bytes.
-pub fn write_number(x: f64, out: &mut Vec<u8>) {
-    if x.is_finite() {
-        write!(out, "{x:?}").expect("a Vec takes all bytes");
-    } else if x.is_nan() {
-        out.extend_from_slice(b"\"NaN\"");
-    } else if x > 0.0 {
-        out.extend_from_slice(b"\"Infinity\"");
-    } else {
-        out.extend_from_slice(b"\"-Infinity\"");
-    }
-}
-
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(&mut *out, text).expect("text is JSON and a Vec takes all bytes");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_read_back_to_the_same_bits() {
-        for (x, want) in [
-            (0.0, "0.0"),
-            (-0.0, "-0.0"),
-            (1.0, "1.0"),
-            (21.48, "21.48"),
-            (0.1 + 0.2, "0.30000000000000004"),
-            (1e16, "1e16"),
-            (1e-7, "1e-7"),
-            (5e-324, "5e-324"),
-            (f64::MAX, "1.7976931348623157e308"),
-            (f64::NAN, "\"NaN\""),
-            (f64::INFINITY, "\"Infinity\""),
-            (f64::NEG_INFINITY, "\"-Infinity\""),
-        ] {
-            let mut out = Vec::new();
-            write_number(x, &mut out);
-            assert_eq!(String::from_utf8_lossy(&out), want);
-        }
-    }
 
     #[test]
     fn a_row_is_small() {

@@ -85,7 +85,7 @@ impl BatchText {
 fn record_text(series: usize, record: &ImportRecord) -> String {
     let mut text = format!("[{series},{},", record.time.0);
     let mut value = Vec::new();
-    forebay_core::engine::row::write_number(record.value, &mut value);
+    forebay_core::json::write_number(record.value, &mut value);
     text.push_str(std::str::from_utf8(&value).expect("a number is ASCII"));
     if record.quality != Quality::Ok {
         let _ = write!(text, ",\"{}\"", quality_name(record.quality));

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use forebay_core::engine::row::write_number;
+use forebay_core::json::write_number;
 
 use super::{Cell, Column, Table};
 

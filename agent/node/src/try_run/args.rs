@@ -7,6 +7,10 @@ use clap::{Args, ValueEnum};
 /// Readings that one batch holds at most.
 const BATCH_MAX: u32 = 1_000_000;
 
+/// Enough that the cost per batch does not show, few enough that its columns stay in the
+/// processor's first cache.
+const BATCH_DEFAULT: u32 = 1024;
+
 /// Runs the windows of a config over recorded readings
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -15,10 +19,15 @@ Example:
 
 Input, one per line (time also as whole microseconds):
   {\"device\":\"d1\",\"channel\":\"temp\",\"time\":\"2026-03-01T00:00:00Z\",\"value\":21.5}
+  {\"control\":\"watermark\",\"device\":\"d1\",\"time\":...}  nothing older comes; without device: of all
+  {\"control\":\"clock\",\"time\":...}                    the gateway's clock says this
+  {\"control\":\"restart\"}                              checkpoint, forget all, recover
+  {\"control\":\"crash\"}                                forget all, recover
 or CSV with the header device,channel,time,value
 
 Results go to stdout, one JSON object per line; bad lines and a summary to stderr.
-Exit code: 0; 1 with --strict when a line was bad; 2 when the config or an input cannot be used.")]
+Exit code: 0; 1 with --strict when a line was bad; 2 when the config or an input cannot be used;
+3 when recovery after a crash line gave other output than before.")]
 pub struct TryArgs {
     /// Config with `[engine]` and `[[window]]`
     #[arg(long, value_name = "FILE")]
@@ -27,8 +36,11 @@ pub struct TryArgs {
     #[arg(long, value_name = "FILE", required = true)]
     pub input: Vec<PathBuf>,
     /// Readings per step of the engine; changes no result
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=i64::from(BATCH_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = BATCH_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(BATCH_MAX)))]
     pub batch: u32,
+    /// Keep checkpoints in this folder; what an earlier run left there is replaced
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Leave windows open at the end of the input
     #[arg(long)]
     pub no_flush: bool,

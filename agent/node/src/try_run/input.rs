@@ -1,184 +1,227 @@
-//! Lines out of a file or stdin: NDJSON, or CSV where the first line is its
-//! header. Bound: a line has at most [`LINE_BYTES_MAX`]; a longer one is bad and
-//! is skipped without being held.
+//! One input: NDJSON, or CSV where the first line is its header. Readings go from
+//! the bytes into the batch; all else comes out as an event with its place.
+//!
+//! Bound: that of [`Lines`], and what [`Quick`] remembers of the engine's series.
 
-use std::io::{self, BufRead};
+use std::io;
 
-use super::line::{self, Header, Line};
+use forebay_core::engine::{Batch, SeriesId};
 
-/// Longest line of input.
-pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
+use super::line::{self, Header, Line, Reading};
+use super::lines::{Found, LINE_BYTES_MAX, Lines, Place};
+use super::quick::{Plain, Quick};
+use super::source::Source;
 
 /// A source of lines.
 pub(super) struct Input {
     /// As errors name it.
     pub(super) name: String,
-    reader: Box<dyn BufRead>,
-    number: u64,
+    lines: Lines,
     format: Format,
-    buffer: Vec<u8>,
+    quick: Quick,
 }
 
-enum Format {
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Format {
     /// Decided by the first line that is not empty.
     Unknown,
     Json,
     Csv(Header),
 }
 
-/// What the next line brought.
-pub(super) enum Next {
-    Line(Line),
-    /// What is wrong with it, with its place.
+/// Between two lines of an input, with what its lines are.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Mark {
+    pub(super) place: Place,
+    pub(super) format: Format,
+}
+
+/// Why [`Input::take`] comes back.
+#[derive(Debug, PartialEq)]
+pub(super) enum Event {
+    /// The batch is full.
+    Full,
+    /// A reading that took the long way.
+    Reading(Reading),
+    /// A line that is no reading.
+    Control(Line),
+    /// What is wrong with a line, with its place.
     Bad(String),
-    End,
+    /// The format is known now: NDJSON, which may steer.
+    Json,
+    /// All that was read is given; [`Input::fill`] reads more.
+    Dry,
+}
+
+impl Mark {
+    /// Before the first line.
+    pub(super) fn start() -> Self {
+        Self {
+            place: Place::default(),
+            format: Format::Unknown,
+        }
+    }
 }
 
 impl Input {
-    pub(super) fn new(name: String, reader: Box<dyn BufRead>) -> Self {
+    pub(super) fn new(name: String, source: Source) -> Self {
         Self {
             name,
-            reader,
-            number: 0,
+            lines: Lines::new(source),
             format: Format::Unknown,
-            buffer: Vec::new(),
+            quick: Quick::default(),
         }
     }
 
-    /// The next line that says something.
-    pub(super) fn next(&mut self) -> io::Result<Next> {
-        loop {
-            self.buffer.clear();
-            let whole = read_line(&mut self.reader, &mut self.buffer)?;
-            if whole.is_none() && self.buffer.is_empty() {
-                return Ok(Next::End);
-            }
-            self.number += 1;
-            let said = match (whole, std::str::from_utf8(&self.buffer)) {
-                (Some(false), _) => Err(format!("is longer than {LINE_BYTES_MAX} bytes")),
-                (_, Err(_)) => Err("is not UTF-8".into()),
-                (_, Ok(text)) => {
-                    let text = if self.number == 1 {
-                        text.trim_start_matches('\u{feff}')
-                    } else {
-                        text
-                    };
-                    said(&mut self.format, text.trim())
+    /// Takes readings into the batch until it is full or something else comes.
+    pub(super) fn take(&mut self, batch: &mut Batch, full: usize) -> Event {
+        while batch.len() < full {
+            match self.next() {
+                Next::Plain(plain) => {
+                    batch.push(plain.series, plain.time, plain.value, plain.id);
                 }
-            };
-            match said {
-                Ok(None) => {}
-                Ok(Some(line)) => return Ok(Next::Line(line)),
-                Err(what) => {
-                    return Ok(Next::Bad(format!("{}:{}: {what}", self.name, self.number)));
-                }
+                Next::Nothing => {}
+                Next::Event(event) => return event,
             }
         }
+        Event::Full
+    }
+
+    /// The next line.
+    #[inline]
+    fn next(&mut self) -> Next {
+        let Some(found) = self.lines.next() else {
+            return Next::Event(Event::Dry);
+        };
+        let plain = match (&found, &self.format) {
+            (Found::Line(line), Format::Csv(header)) => self.quick.csv(header, line),
+            (Found::Line(line), Format::Json) => self.quick.json(line),
+            (Found::TooLong, _) | (_, Format::Unknown) => None,
+        };
+        match plain {
+            Some(plain) => Next::Plain(plain),
+            None => self.long_way(),
+        }
+    }
+
+    /// The line given last, by the whole parser.
+    #[cold]
+    fn long_way(&mut self) -> Next {
+        match said(&self.lines, &mut self.format) {
+            Ok(Said::Nothing) => Next::Nothing,
+            Ok(Said::Line(Line::Reading(reading))) => Next::Event(Event::Reading(reading)),
+            Ok(Said::Line(line)) => Next::Event(Event::Control(line)),
+            Ok(Said::Json) => {
+                self.lines.again();
+                Next::Event(Event::Json)
+            }
+            Err(what) => Next::Event(Event::Bad(format!("{}: {what}", self.place()))),
+        }
+    }
+
+    /// Lines of this series may go the short way from now on.
+    pub(super) fn learn(&mut self, reading: &Reading, series: SeriesId) {
+        self.quick.learn(&reading.device, &reading.channel, series);
+    }
+
+    /// Reads more; false at the end.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(super) fn fill(&mut self) -> io::Result<bool> {
+        self.lines.fill()
+    }
+
+    /// Whether reading more may take long.
+    pub(super) fn may_wait(&self) -> bool {
+        self.lines.may_wait()
+    }
+
+    /// Whether its lines may be control lines.
+    pub(super) fn is_json(&self) -> bool {
+        self.format == Format::Json
     }
 
     /// How the place of an error is shown.
     pub(super) fn place(&self) -> String {
-        format!("{}:{}", self.name, self.number)
+        format!("{}:{}", self.name, self.lines.number())
+    }
+
+    /// The number of the line that was read last, from 1.
+    pub(super) fn line(&self) -> u64 {
+        self.lines.number()
+    }
+
+    /// Where it stands; from now on [`Input::go_to`] may come back.
+    pub(super) fn mark(&mut self) -> Mark {
+        self.lines.keep_from_here();
+        Mark {
+            place: self.lines.place(),
+            format: self.format.clone(),
+        }
+    }
+
+    /// Bytes that are kept in memory for [`Input::go_to`].
+    pub(super) fn kept(&self) -> usize {
+        self.lines.kept()
+    }
+
+    /// Forgets what is in memory and reads on from a mark.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub(super) fn go_to(&mut self, mark: Mark) -> io::Result<()> {
+        self.lines.go_to(mark.place)?;
+        self.format = mark.format;
+        self.quick = Quick::default();
+        Ok(())
     }
 }
 
-/// What a text says; `None` for an empty one and for a header.
-fn said(format: &mut Format, text: &str) -> Result<Option<Line>, String> {
+/// What the next line brought.
+enum Next {
+    Plain(Plain),
+    Nothing,
+    Event(Event),
+}
+
+/// What a line says.
+enum Said {
+    Nothing,
+    Line(Line),
+    /// That all lines are NDJSON.
+    Json,
+}
+
+fn said(lines: &Lines, format: &mut Format) -> Result<Said, String> {
+    let Found::Line(line) = lines.last() else {
+        return Err(format!("is longer than {LINE_BYTES_MAX} bytes"));
+    };
+    let text = std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned())?;
+    let text = if lines.number() == 1 {
+        text.trim_start_matches('\u{feff}')
+    } else {
+        text
+    };
+    let text = text.trim();
     if text.is_empty() {
-        return Ok(None);
+        return Ok(Said::Nothing);
     }
     match format {
         Format::Unknown if text.starts_with('{') => {
             *format = Format::Json;
-            line::json(text).map(Some)
+            Ok(Said::Json)
         }
         Format::Unknown => {
             // A broken first line of NDJSON must not make a CSV of the rest.
             *format = Format::Json;
             *format = Format::Csv(line::csv_header(text)?);
-            Ok(None)
+            Ok(Said::Nothing)
         }
-        Format::Json => line::json(text).map(Some),
-        Format::Csv(header) => line::csv(header, text).map(Some),
-    }
-}
-
-/// Appends a line without its end. `Some(true)`: whole; `Some(false)`: too long,
-/// skipped; `None`: the input ended without a newline.
-fn read_line(reader: &mut dyn BufRead, to: &mut Vec<u8>) -> io::Result<Option<bool>> {
-    let mut fits = true;
-    loop {
-        let chunk = match reader.fill_buf() {
-            Ok(chunk) => chunk,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
-        };
-        if chunk.is_empty() {
-            return Ok(if fits { None } else { Some(false) });
-        }
-        let end = chunk.iter().position(|b| *b == b'\n');
-        let part = &chunk[..end.unwrap_or(chunk.len())];
-        if to.len() + part.len() > LINE_BYTES_MAX {
-            fits = false;
-            to.clear();
-        } else if fits {
-            to.extend_from_slice(part);
-        }
-        let used = end.map_or(chunk.len(), |at| at + 1);
-        reader.consume(used);
-        if end.is_some() {
-            return Ok(Some(fits));
-        }
+        Format::Json => line::json(text).map(Said::Line),
+        Format::Csv(header) => line::csv(header, text).map(Said::Line),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Cursor;
-
-    use super::*;
-
-    fn outcomes(text: &str) -> Vec<String> {
-        let mut input = Input::new("in".into(), Box::new(Cursor::new(text.to_owned())));
-        let mut seen = Vec::new();
-        loop {
-            match input.next().expect("memory can be read") {
-                Next::Line(_) => seen.push("ok".into()),
-                Next::Bad(what) => seen.push(what),
-                Next::End => return seen,
-            }
-        }
-    }
-
-    #[test]
-    fn both_formats_with_their_line_numbers() {
-        let good = r#"{"device":"d","channel":"c","time":1,"value":1}"#;
-        let json = outcomes(&format!("\u{feff}{good}\n\n{{}}\n{good}"));
-        assert_eq!(json, ["ok", "in:3: has no device", "ok"]);
-        let csv = outcomes("device,channel,time,value\r\nd,c,1,1\r\nd,c,1\r\n");
-        assert_eq!(csv, ["ok", "in:3: has 3 columns where the header has 4"]);
-        assert_eq!(outcomes(""), Vec::<String>::new());
-        assert_eq!(outcomes(&format!("garbage\n{good}\n")).len(), 2);
-    }
-
-    #[test]
-    fn a_line_over_the_limit_is_skipped_whole() {
-        for (name, len, fits) in [
-            ("limit - 1", LINE_BYTES_MAX - 1, true),
-            ("limit", LINE_BYTES_MAX, true),
-            ("limit + 1", LINE_BYTES_MAX + 1, false),
-        ] {
-            let good = r#"{"device":"d","channel":"c","time":1,"value":1}"#;
-            let long = format!("{good}{}", " ".repeat(len - good.len()));
-            for end in ["\n", ""] {
-                let seen = outcomes(&format!("{good}\n{long}{end}"));
-                let want = if fits {
-                    "ok"
-                } else {
-                    "in:2: is longer than 65536 bytes"
-                };
-                assert_eq!(seen, ["ok", want], "{name}");
-            }
-        }
-    }
-}
+mod tests;

@@ -1,16 +1,15 @@
 //! One line of input to what it says. A bad line is an error text that names
 //! what is wrong and what would be right; it never ends the run.
 
-use forebay_core::limits::EVENT_TIME_MAX;
 use forebay_core::units::EventTime;
 use forebay_core::utc;
 use serde_json::{Map, Value};
 
-use crate::import::fields;
+use crate::import::fields::{self, cut, in_range, no_time};
 
 mod csv;
 
-pub(super) use self::csv::{Header, csv, csv_header};
+pub(super) use self::csv::{Column, Header, csv, csv_header};
 
 /// What a line says.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +22,10 @@ pub(super) enum Line {
     },
     /// The gateway's clock.
     Clock(EventTime),
+    /// Checkpoint, forget all, recover.
+    Restart,
+    /// Forget all without a checkpoint, recover.
+    Crash,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -82,11 +85,11 @@ fn control(control: &Value, fields: &Map<String, Value>) -> Result<Line, String>
             time: time_field(fields)?,
         }),
         Some("clock") => Ok(Line::Clock(time_field(fields)?)),
-        Some(name @ ("restart" | "crash")) => {
-            Err(format!("asks for a {name}, which is not supported yet"))
-        }
+        Some("restart") => Ok(Line::Restart),
+        Some("crash") => Ok(Line::Crash),
         Some(_) | None => Err(format!(
-            "has an unknown control {control}; known: watermark, clock"
+            "has an unknown control {}; known: watermark, clock, restart, crash",
+            cut(&control.to_string())
         )),
     }
 }
@@ -112,20 +115,6 @@ fn time_field(fields: &Map<String, Value>) -> Result<EventTime, String> {
         Some(other) => Err(no_time(&other.to_string())),
         None => Err("has no time".into()),
     }
-}
-
-fn in_range(us: i64) -> Result<EventTime, String> {
-    if us.unsigned_abs() > EVENT_TIME_MAX.unsigned_abs() {
-        return Err(format!("has the time {us}, beyond +-{EVENT_TIME_MAX} us"));
-    }
-    Ok(EventTime(us))
-}
-
-fn no_time(text: &str) -> String {
-    format!(
-        "has no usable time {}; RFC 3339 such as 2026-03-01T00:00:00Z, or whole microseconds",
-        cut(text)
-    )
 }
 
 fn value_of(value: &Value) -> Result<Option<f64>, String> {
@@ -159,17 +148,6 @@ fn seq_of(value: &Value) -> Result<u64, String> {
             cut(&value.to_string())
         )
     })
-}
-
-/// What is shown of a bad value.
-fn cut(text: &str) -> String {
-    let mut chars = text.chars();
-    let head: String = chars.by_ref().take(40).collect();
-    if chars.next().is_some() {
-        head + "..."
-    } else {
-        head
-    }
 }
 
 #[cfg(test)]

@@ -1,52 +1,65 @@
 //! `forebay try`: the engine over recorded data, without an agent and without a
 //! clock. Results go to stdout, what was wrong and the counters to stderr.
 //!
-//! Always: the bytes of the output are the same for every batch size.
+//! Always: the bytes of the output are the same for every batch size, and wherever a
+//! restart or crash line stands in the input.
 
 mod args;
+mod checkpoints;
 mod input;
 mod line;
+mod lines;
+mod output;
+mod quick;
+mod remembered;
+mod run;
+mod source;
+mod summary;
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_core::engine::counters::Counters;
-use forebay_core::engine::identity::ReadingId;
-use forebay_core::engine::row::Rows;
-use forebay_core::engine::{Batch, Engine};
-use serde_json::{Map, Value};
+use forebay_core::engine::Engine;
 
 use crate::config::Config;
 
 pub use self::args::{Summary, TryArgs};
-use self::input::{Input, Next};
-use self::line::{Boot, Line, Reading};
+use self::checkpoints::Checkpoints;
+use self::input::Input;
+use self::output::{Output, OutputError};
+use self::run::{Run, Work};
+use self::source::Source;
 
-/// Config or input cannot be used.
+/// Config, input or state folder cannot be used.
 const EXIT_UNUSABLE: u8 = 2;
 /// With `--strict`: a line was bad.
 const EXIT_BAD_LINE: u8 = 1;
+/// A fault of the program itself: recovery gave something else than before.
+const EXIT_FAULT: u8 = 3;
+/// Bytes of output that are gathered before they are written.
+const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Runs the command on stdin, stdout and stderr.
 #[must_use]
 pub fn run(args: &TryArgs) -> ExitCode {
     let mut errors = io::stderr();
     let stdout = io::stdout();
-    let mut out = BufWriter::with_capacity(64 * 1024, stdout.lock());
+    let mut out = BufWriter::with_capacity(OUTPUT_BYTES, stdout.lock());
     let done = try_run(args, &mut out, &mut errors).and_then(|code| {
-        out.flush().map_err(Stop::Output)?;
+        out.flush().map_err(|e| Stop::Output(OutputError::Io(e)))?;
         Ok(code)
     });
     match done {
         Ok(code) => code,
         // Whoever read the output has seen enough.
-        Err(Stop::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Stop::Output(OutputError::Io(e))) if e.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
         Err(stop) => {
             let _ = writeln!(errors, "forebay: {stop}");
-            ExitCode::from(EXIT_UNUSABLE)
+            ExitCode::from(stop.code())
         }
     }
 }
@@ -56,7 +69,23 @@ pub fn run(args: &TryArgs) -> ExitCode {
 enum Stop {
     Config(crate::config::ConfigError),
     Input(String, io::Error),
-    Output(io::Error),
+    Output(OutputError),
+    /// The checkpoints cannot be kept or read.
+    State(io::Error),
+    /// What a checkpoint holds does not make an engine.
+    Recovery(String),
+}
+
+impl Stop {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Config(_)
+            | Self::Input(..)
+            | Self::State(_)
+            | Self::Output(OutputError::Io(_)) => EXIT_UNUSABLE,
+            Self::Recovery(_) | Self::Output(OutputError::Differs { .. }) => EXIT_FAULT,
+        }
+    }
 }
 
 impl std::fmt::Display for Stop {
@@ -64,7 +93,15 @@ impl std::fmt::Display for Stop {
         match self {
             Self::Config(e) => e.fmt(f),
             Self::Input(name, e) => write!(f, "{name}: cannot be read: {e}"),
-            Self::Output(e) => write!(f, "stdout: cannot be written: {e}"),
+            Self::Output(OutputError::Io(e)) => write!(f, "stdout: cannot be written: {e}"),
+            Self::Output(OutputError::Differs { stands, again }) => write!(
+                f,
+                "internal error: after recovery the output is another one; first difference:\n\
+                 stands: {stands}\n\
+                 now:    {again}"
+            ),
+            Self::State(e) => write!(f, "state: cannot be kept: {e}"),
+            Self::Recovery(what) => write!(f, "internal error: no recovery: {what}"),
         }
     }
 }
@@ -74,21 +111,23 @@ fn try_run(args: &TryArgs, out: &mut dyn Write, errors: &mut dyn Write) -> Resul
     // All of them before the first line: a missing file must not leave half an output.
     let inputs = args.input.iter().map(|path| open(path));
     let inputs: Vec<Input> = inputs.collect::<Result<_, _>>()?;
-    let mut run = Run::new(Engine::new(&config.engine), args.batch as usize, out);
-    for mut input in inputs {
-        run.take(&mut input, errors)?;
-    }
-    run.step()?;
-    if !args.no_flush && !run.steered {
-        run.engine.finish(&mut run.rows);
-        run.write()?;
-    }
-    run.out.flush().map_err(Stop::Output)?;
-    let rejected = run.rejected;
-    let _ = match args.summary {
-        Summary::Json => writeln!(errors, "{}", summary_json(&run.engine, rejected)),
-        Summary::Text => write_summary(&run.engine, rejected, errors),
+    let checkpoints = match &args.state {
+        Some(folder) => Checkpoints::in_folder(folder).map_err(Stop::State)?,
+        None => Checkpoints::in_memory(),
     };
+    let mut run = Run {
+        config: &config.engine,
+        engine: Engine::new(&config.engine),
+        inputs,
+        batch_max: args.batch as usize,
+        output: Output::new(out),
+        errors,
+        checkpoints,
+        work: Work::default(),
+    };
+    run.all(args.state.is_some(), !args.no_flush)?;
+    let rejected = run.rejected();
+    let _ = summary::write(args.summary, &run.engine, rejected, run.errors);
     let bad = args.strict && rejected > 0;
     Ok(if bad {
         ExitCode::from(EXIT_BAD_LINE)
@@ -101,151 +140,22 @@ fn open(path: &Path) -> Result<Input, Stop> {
     if path == Path::new("-") {
         return Ok(Input::new(
             "stdin".into(),
-            Box::new(BufReader::new(io::stdin())),
+            Source::stream(Box::new(io::stdin().lock())),
         ));
     }
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|e| Stop::Input(name.clone(), e))?;
-    if file.metadata().is_ok_and(|m| m.is_dir()) {
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.file_type(), file)));
+    let (kind, file) = opened.map_err(|e| Stop::Input(name.clone(), e))?;
+    if kind.is_dir() {
         return Err(Stop::Input(name, io::ErrorKind::IsADirectory.into()));
     }
-    Ok(Input::new(
-        name,
-        Box::new(BufReader::with_capacity(64 * 1024, file)),
-    ))
-}
-
-/// A run with what it has gathered.
-struct Run<'a> {
-    engine: Engine,
-    batch_max: usize,
-    batch: Batch,
-    rows: Rows,
-    text: Vec<u8>,
-    out: &'a mut dyn Write,
-    /// Boots that go by a text, numbered from above the usual ones.
-    boots: BTreeMap<String, u64>,
-    rejected: u64,
-    /// The input says itself how far time has come.
-    steered: bool,
-}
-
-impl<'a> Run<'a> {
-    fn new(engine: Engine, batch_max: usize, out: &'a mut dyn Write) -> Self {
-        Self {
-            engine,
-            batch_max,
-            batch: Batch::new(),
-            rows: Rows::new(),
-            text: Vec::new(),
-            out,
-            boots: BTreeMap::new(),
-            rejected: 0,
-            steered: false,
-        }
-    }
-
-    fn take(&mut self, input: &mut Input, errors: &mut dyn Write) -> Result<(), Stop> {
-        loop {
-            let next = input
-                .next()
-                .map_err(|e| Stop::Input(input.name.clone(), e))?;
-            let bad = match next {
-                Next::End => return Ok(()),
-                Next::Bad(what) => Err(what),
-                Next::Line(Line::Reading(reading)) => self
-                    .add(reading)
-                    .map_err(|what| format!("{}: {what}", input.place())),
-                Next::Line(Line::Watermark { device, time }) => {
-                    self.steered = true;
-                    self.step()?;
-                    self.engine
-                        .on_watermark(device.as_deref(), time, &mut self.rows);
-                    self.write()?;
-                    Ok(())
-                }
-                Next::Line(Line::Clock(time)) => {
-                    self.steered = true;
-                    self.step()?;
-                    self.engine.on_clock(time, &mut self.rows);
-                    self.write()?;
-                    Ok(())
-                }
-            };
-            if let Err(what) = bad {
-                self.rejected += 1;
-                let _ = writeln!(errors, "{what}");
-            }
-            if self.batch.len() >= self.batch_max {
-                self.step()?;
-            }
-        }
-    }
-
-    fn add(&mut self, reading: Reading) -> Result<(), String> {
-        let series = self.engine.series(&reading.device, &reading.channel);
-        let series = series.map_err(|e| e.to_string())?;
-        let id = reading.id.map(|(boot, seq)| ReadingId {
-            boot: self.boot_number(boot),
-            seq,
-        });
-        self.batch.push(series, reading.time, reading.value, id);
-        Ok(())
-    }
-
-    fn boot_number(&mut self, boot: Boot) -> u64 {
-        match boot {
-            Boot::Number(n) => n,
-            Boot::Text(text) => {
-                let next = u64::MAX - self.boots.len() as u64;
-                *self.boots.entry(text).or_insert(next)
-            }
-        }
-    }
-
-    /// Gives the batch to the engine and writes what comes out.
-    fn step(&mut self) -> Result<(), Stop> {
-        self.engine.on_batch(&self.batch, &mut self.rows);
-        self.batch.clear();
-        self.write()
-    }
-
-    fn write(&mut self) -> Result<(), Stop> {
-        for row in self.engine.views(&self.rows) {
-            row.write_json(&mut self.text);
-            self.text.push(b'\n');
-        }
-        self.rows.clear();
-        self.out.write_all(&self.text).map_err(Stop::Output)?;
-        self.text.clear();
-        Ok(())
-    }
-}
-
-fn counters_json(counters: &Counters) -> Map<String, Value> {
-    let named = counters.named().into_iter();
-    named.map(|(name, n)| (name.to_owned(), n.into())).collect()
-}
-
-fn summary_json(engine: &Engine, rejected: u64) -> Value {
-    let mut summary = counters_json(&engine.counters());
-    summary.insert("rejected".into(), rejected.into());
-    summary.insert("state_rows".into(), engine.state_rows().into());
-    let devices = engine.device_counters();
-    let devices = devices.map(|(name, c)| (name.to_owned(), counters_json(&c).into()));
-    summary.insert("devices".into(), Value::Object(devices.collect()));
-    summary.into()
-}
-
-fn write_summary(engine: &Engine, rejected: u64, to: &mut dyn Write) -> io::Result<()> {
-    for (name, n) in engine.counters().named() {
-        write!(to, "{name} {n}, ")?;
-    }
-    writeln!(
-        to,
-        "rejected {rejected}, state_rows {}",
-        engine.state_rows()
-    )
+    // A pipe gives each byte once.
+    let source = if kind.is_file() {
+        Source::file(file)
+    } else {
+        Source::stream(Box::new(file))
+    };
+    Ok(Input::new(name, source))
 }
 
 #[cfg(test)]

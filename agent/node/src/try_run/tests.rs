@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use super::*;
 
 const ENGINE: &str = "[engine]\nout_of_order = \"0s\"\n";
@@ -11,6 +13,7 @@ fn args(dir: &Path, inputs: &[&str], batch: u32) -> TryArgs {
         config: dir.join("pipeline.toml"),
         input: inputs.iter().map(|name| dir.join(name)).collect(),
         batch,
+        state: None,
         no_flush: false,
         strict: false,
         summary: Summary::Json,

@@ -1,25 +1,50 @@
 //! CSV lines: a header that names the columns, then a reading per line.
 
-use forebay_core::units::EventTime;
-use forebay_core::utc;
-
-use super::{Boot, Line, Reading, cut, in_range, no_time};
-use crate::import::fields::special;
+use super::{Boot, Line, Reading};
+use crate::import::fields::{self, cut};
 
 /// The columns of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::try_run) struct Header {
     columns: Vec<Option<Column>>,
+    usual: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
+pub(in crate::try_run) enum Column {
     Device,
     Channel,
     Time,
     Value,
     Boot,
     Seq,
+}
+
+impl Header {
+    /// Whether it is `device,channel,time,value`.
+    pub(in crate::try_run) fn is_usual(&self) -> bool {
+        self.usual
+    }
+
+    /// The number of columns.
+    pub(in crate::try_run) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Where a column stands.
+    pub(in crate::try_run) fn place(&self, column: Column) -> Option<usize> {
+        self.columns.iter().position(|c| *c == Some(column))
+    }
+
+    /// The line that gives this header.
+    pub(in crate::try_run) fn text(&self) -> String {
+        let name = |column: &Option<Column>| {
+            let named = COLUMNS.iter().find(|(_, c)| Some(*c) == *column);
+            named.map_or("-", |(name, _)| *name)
+        };
+        let names: Vec<&str> = self.columns.iter().map(name).collect();
+        names.join(",")
+    }
 }
 
 const COLUMNS: [(&str, Column); 6] = [
@@ -51,20 +76,21 @@ pub(in crate::try_run) fn csv_header(text: &str) -> Result<Header, String> {
             ));
         }
     }
-    Ok(Header { columns })
+    let usual = COLUMNS[..4].iter().map(|(_, column)| Some(*column));
+    Ok(Header {
+        usual: columns.iter().copied().eq(usual),
+        columns,
+    })
 }
 
 /// Reads a line of a CSV file.
 pub(in crate::try_run) fn csv(header: &Header, text: &str) -> Result<Line, String> {
     let cells = cells(text)?;
-    if cells.len() != header.columns.len() {
-        let (got, want) = (cells.len(), header.columns.len());
+    if cells.len() != header.len() {
+        let (got, want) = (cells.len(), header.len());
         return Err(format!("has {got} columns where the header has {want}"));
     }
-    let cell = |column| {
-        let at = header.columns.iter().position(|c| *c == Some(column));
-        at.map_or("", |at| cells[at].trim())
-    };
+    let cell = |column| header.place(column).map_or("", |at| cells[at].trim());
     let named = |column, name| match cell(column) {
         "" => Err(format!("has no {name}")),
         text => Ok(text.to_owned()),
@@ -83,34 +109,10 @@ pub(in crate::try_run) fn csv(header: &Header, text: &str) -> Result<Line, Strin
     Ok(Line::Reading(Reading {
         device: named(Column::Device, "device")?,
         channel: named(Column::Channel, "channel")?,
-        time: csv_time(cell(Column::Time))?,
-        value: csv_value(cell(Column::Value))?,
+        time: fields::time(cell(Column::Time))?,
+        value: fields::value(cell(Column::Value))?,
         id,
     }))
-}
-
-fn csv_time(text: &str) -> Result<EventTime, String> {
-    match text.parse() {
-        Ok(us) => in_range(us),
-        Err(_) => utc::parse(text).ok_or_else(|| no_time(text)),
-    }
-}
-
-fn csv_value(text: &str) -> Result<Option<f64>, String> {
-    if text.is_empty() || text.eq_ignore_ascii_case("null") {
-        return Ok(None);
-    }
-    let plain = text
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
-    let number = if plain {
-        text.parse().ok()
-    } else {
-        special(text)
-    };
-    number
-        .map(Some)
-        .ok_or_else(|| format!("has a value that is no number: {}", cut(text)))
 }
 
 /// Splits a line at its commas; cells may stand in double quotes.
