@@ -21,7 +21,7 @@ use crate::log::appender::Appender;
 use crate::log::head::stamp_unsynced;
 use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
-use crate::record::{GapRecord, ReadingRecord, Row, Series};
+use crate::record::{ClockRecord, GapRecord, ReadingRecord, Row, Series};
 use crate::store::WriteBatch;
 use crate::units::{Epoch, Mono, Offset, Span, TopicId};
 
@@ -171,6 +171,12 @@ impl GroupCommit {
             boot: gap.boot,
         };
         self.note(source, Ordinal(gap.first.0 + gap.count));
+    }
+
+    /// Appends what the clock says.
+    pub fn clock(&mut self, at: TopicPartition, clock: &ClockRecord, now: Mono) {
+        self.appender(at).push_clock(clock, now);
+        self.records += 1;
     }
 
     /// Appends a result row; false when its topic is full: it is counted.

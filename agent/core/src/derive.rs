@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use forebay_wire::ids::DeviceUid;
 
 pub use crate::checkpoint::Place;
+use crate::clock::Heard;
 use crate::commit::GroupCommit;
 use crate::engine::config::EngineConfig;
 use crate::engine::row::{Rows, StreamId};
@@ -22,7 +23,9 @@ use crate::log::block::{ReadingRecord, Row, Series};
 use crate::log::index::TimeIndex;
 use crate::log::key::TopicPartition;
 use crate::log::topic::{LATE, QUARANTINE};
-use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
+use crate::parked::{Parked, Waiting};
+use crate::record::{ClockRecord, ClockTrust};
+use crate::units::{Epoch, EventTime, Mono, Offset, PartitionId, TopicId};
 
 /// What a series of a block is to the engine and to the newest readings; no id
 /// when the engine takes no more series.
@@ -105,6 +108,9 @@ pub struct Derive {
     outputs: Vec<Output>,
     pub(crate) index: TimeIndex,
     pub(crate) live: LiveTable,
+    parked: Parked<Known>,
+    /// Of the block that is read.
+    epoch: Epoch,
     batch: Batch,
     /// Of each reading of the batch.
     places: Vec<Place>,
@@ -143,6 +149,8 @@ impl Derive {
             outputs: outputs.collect(),
             index: TimeIndex::default(),
             live: LiveTable::default(),
+            parked: Parked::default(),
+            epoch: Epoch(0),
             batch: Batch::new(),
             places: Vec::new(),
             rows: Rows::new(),
@@ -183,18 +191,104 @@ impl Derive {
     /// [`Derive::step`].
     pub fn on_reading(
         &mut self,
-        (id, live): Known,
+        known: Known,
         (series, reading): (&Series, &ReadingRecord),
-        place: Place,
+        (place, now): (Place, Mono),
+        commit: &mut GroupCommit,
     ) {
-        let value = figure(series, reading);
-        self.live.update(live, value, reading);
+        let waiting = Waiting {
+            known,
+            reading: *reading,
+            value: figure(series, reading),
+        };
+        if !reading.is_unsynced() {
+            return self.push(&waiting, place);
+        }
+        if let Err(waiting) = self.parked.park(self.epoch, waiting) {
+            self.quarantine(vec![waiting], (place, now), commit);
+        }
+    }
+
+    fn push(&mut self, waiting: &Waiting<Known>, place: Place) {
+        let (id, live) = waiting.known;
+        self.live.update(live, waiting.value, &waiting.reading);
         let Some(id) = id else {
             self.counters.readings_beyond += 1;
             return;
         };
-        self.batch.push(id, reading.time, value, None);
+        let time = waiting.reading.time;
+        self.batch.push(id, time, waiting.value, None);
         self.places.push(place);
+    }
+
+    /// Sets readings aside of which nobody will ever know the time.
+    fn quarantine(
+        &mut self,
+        readings: Vec<Waiting<Known>>,
+        (place, now): (Place, Mono),
+        commit: &mut GroupCommit,
+    ) {
+        self.step(now, commit);
+        for waiting in readings {
+            if let (Some(id), _) = waiting.known {
+                let time = waiting.reading.time;
+                self.batch.push(id, time, waiting.value, None);
+                self.places.push(place);
+            }
+        }
+        self.engine.set_aside_all(&self.batch, &mut self.rows);
+        self.batch.clear();
+        self.write_rows(now, commit);
+        self.places.clear();
+    }
+
+    /// What follows was written in this opening of the log.
+    pub fn on_epoch(&mut self, epoch: Epoch, when: (Place, Mono), commit: &mut GroupCommit) {
+        self.epoch = epoch;
+        let lost = self.parked.take_lost(epoch);
+        if !lost.is_empty() {
+            self.quarantine(lost, when, commit);
+        }
+    }
+
+    /// Takes what the gateway's clock said, as it stands at the place.
+    pub fn on_clock(
+        &mut self,
+        clock: &ClockRecord,
+        (place, now): (Place, Mono),
+        commit: &mut GroupCommit,
+    ) {
+        self.step(now, commit);
+        let step = match clock.trust {
+            ClockTrust::No => return self.engine.on_clock_lost(),
+            ClockTrust::Yes => None,
+            ClockTrust::Since(step) => Some(step),
+        };
+        self.places.push(place);
+        self.engine.on_clock(clock.now, &mut self.rows);
+        self.write_rows(now, commit);
+        self.places.clear();
+        if let Some(step) = step {
+            for waiting in self.parked.release(step) {
+                self.push(&waiting, place);
+            }
+            self.step(now, commit);
+        }
+    }
+
+    /// What this engine knows of the clock, which says `now`.
+    pub fn heard(&mut self, now: EventTime) -> Heard {
+        Heard {
+            now: self.engine.clock(),
+            next_idle: self.engine.next_idle(now),
+            parks: !self.parked.is_empty(),
+        }
+    }
+
+    /// Readings that wait until their time is known: none stands in a checkpoint.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.parked.len()
     }
 
     /// Gives the readings taken so far to the engine, and its rows to `commit`.
@@ -386,7 +480,9 @@ mod tests {
                     quality: Quality::Ok,
                 };
                 let known = self.derive.intern(&series);
-                self.derive.on_reading(known, (&series, &reading), place(n));
+                let of = (&series, &reading);
+                let when = (place(n), Mono(0));
+                self.derive.on_reading(known, of, when, &mut self.commit);
             }
             self.derive.step(Mono(0), &mut self.commit);
             self.commit.next(at(FIRST)).0

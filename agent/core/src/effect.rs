@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::clock::ClockRules;
 use crate::commit::CommitToken;
 use crate::engine::config::EngineConfig;
 use crate::forward::{ConnNo, ForwardConfig, Refusal, SendNo};
@@ -29,6 +30,8 @@ pub struct GatewayConfig {
     pub names: Names,
     /// How much room the log may take.
     pub space: SpaceConfig,
+    /// When the gateway's clock is trusted.
+    pub clock: ClockRules,
 }
 
 /// What the store said when it was opened.
@@ -78,6 +81,8 @@ pub enum Input<'a> {
     Query(QueryId, Query),
     /// Readings that come in batches.
     Import(ImportId, ImportRequest),
+    /// The operating system says that its clock is synchronised.
+    ClockSynchronised,
     /// The time of `next_deadline` has come.
     Deadline,
     /// No more readings are taken; what is here is written.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use forebay_wire::ids::{ChannelNo, DeviceUid, Ordinal, Tick};
 
+use crate::clock::GatewayClock;
 use crate::commit::GroupCommit;
 use crate::ingest::{Router, fnv1a};
 use crate::ledger::{Ledger, Source};
@@ -22,7 +23,7 @@ use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
 use crate::query::Names;
 use crate::record::{Figure, ReadingRecord, Series, ValueKind};
-use crate::units::Mono;
+use crate::units::{Mono, Now};
 
 mod record;
 
@@ -106,7 +107,8 @@ pub struct ImportSink<'a> {
     pub ledger: &'a mut Ledger,
     pub commit: &'a mut GroupCommit,
     pub names: &'a mut Names,
-    pub now: Mono,
+    pub clock: &'a mut GatewayClock,
+    pub now: Now,
 }
 
 /// All imports.
@@ -338,11 +340,14 @@ impl Session {
             value: double(record.value),
             quality: record.quality,
         };
+        let partition = sink.router.partition(source.uid);
         let at = TopicPartition {
             topic: READINGS,
-            partition: sink.router.partition(source.uid),
+            partition,
         };
-        sink.commit.reading(at, series, &reading, sink.now);
+        sink.clock
+            .before_reading(partition, record.time, sink.now, sink.commit);
+        sink.commit.reading(at, series, &reading, sink.now.mono);
         let account = sink.ledger.open(source);
         account
             .expect("the device has its place since it began")
@@ -379,7 +384,8 @@ fn begin_device(name: &Arc<str>, sink: &mut ImportSink<'_>) -> Result<Device, St
     if known.is_none() {
         let mut key = NAME_META_PREFIX.to_vec();
         key.extend_from_slice(uid.to_string().as_bytes());
-        sink.commit.meta(key, name.as_bytes().to_vec(), sink.now);
+        sink.commit
+            .meta(key, name.as_bytes().to_vec(), sink.now.mono);
         sink.names.0.insert(uid, name.to_string());
     }
     Ok(Device {

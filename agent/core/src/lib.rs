@@ -40,6 +40,9 @@ pub mod topics;
 
 pub mod losses;
 
+pub mod clock;
+pub mod parked;
+
 pub mod derive;
 pub mod readers;
 

@@ -99,6 +99,18 @@ pub const SNAPSHOT_BYTES: u64 = 1024 * 1024;
 pub const SNAPSHOT_EVERY_US: u64 = 10_000_000;
 /// How far a derived topic has come is kept with its rows, and at least so often.
 pub const DERIVE_KEPT_EVERY_US: u64 = 10_000_000;
+/// How old a clock a reading is judged by at the most, us; less where `idle_after` is short.
+pub const CLOCK_EVERY_US: u64 = 10_000_000;
+/// Shortest time between two clocks in one partition, us: bounds what they take of the log.
+pub const CLOCK_SPACING_US: u64 = 250_000;
+/// How often a clock that is not trusted is looked at, us.
+pub const CLOCK_POLL_US: u64 = 1_000_000;
+/// After so long nobody will set the clock any more: one that is behind what the log knows
+/// is then believed, us.
+pub const CLOCK_PATIENCE_US: u64 = 600_000_000;
+/// Readings of one partition that wait until their time is known, in memory; one more goes
+/// to `quarantine`.
+pub const PARKED_READINGS_MAX: usize = 16_384;
 /// Rows of one derived topic after its kept place that a start reads to know them
 /// again: those of the last batches. Where there are more, the kept place is lost.
 pub const STORED_ROWS_MAX: u64 = PENDING_RECORDS_MAX as u64;

@@ -12,8 +12,9 @@ mod status;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::accounts::Accounts;
+use crate::clock::GatewayClock;
 use crate::commit::{CommitToken, Durable, GroupCommit};
-use crate::effect::{Effect, FetchToken, GatewayConfig, Input, QueryId};
+use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, QueryId};
 use crate::forward::{Forward, ForwardAction};
 use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
@@ -26,7 +27,7 @@ use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::query::Job;
 use crate::readers::{DeriveRead, Readers};
-use crate::record::{GapRecord, ReadingRecord, Series};
+use crate::record::{GapRecord, ReadingRecord, Series, UNSYNCED_US};
 use crate::retention::Retention;
 use crate::topics::TopicTable;
 use crate::units::{Mono, Now, Offset, PartitionId, PortId};
@@ -72,6 +73,7 @@ pub struct Gateway {
     pub(crate) ports: BTreeMap<PortId, PortSession>,
     pub(crate) commit: GroupCommit,
     pub(crate) topics: TopicTable,
+    pub(crate) clock: GatewayClock,
     pub(crate) readers: Readers,
     pub(crate) forward: Option<Forward>,
     pub(crate) retention: Retention,
@@ -91,9 +93,10 @@ pub struct Gateway {
 struct Ingest<'a> {
     router: &'a Router,
     commit: &'a mut GroupCommit,
+    clock: &'a mut GatewayClock,
     /// What the readings topic has room for.
     room: Room,
-    now: Mono,
+    now: Now,
 }
 
 impl Ingest<'_> {
@@ -108,17 +111,23 @@ impl Ingest<'_> {
 impl LinkSink for Ingest<'_> {
     fn reading(&mut self, series: &Series, record: &ReadingRecord) {
         let at = self.at(series.uid);
-        self.commit.reading(at, series, record, self.now);
+        let mut record = *record;
+        if !self.clock.is_trusted() {
+            record.uncertainty_us = UNSYNCED_US;
+        }
+        self.clock
+            .before_reading(at.partition, record.time, self.now, self.commit);
+        self.commit.reading(at, series, &record, self.now.mono);
     }
 
     fn gap(&mut self, gap: &GapRecord) {
         let at = self.at(gap.uid);
-        self.commit.gap(at, gap, self.now);
+        self.commit.gap(at, gap, self.now.mono);
     }
 
     fn reject(&mut self, gap: &GapRecord) {
         let at = self.at(gap.uid);
-        self.commit.reject(at, gap, self.now);
+        self.commit.reject(at, gap, self.now.mono);
     }
 
     fn room(&self) -> Room {
@@ -162,6 +171,7 @@ impl Gateway {
             }
             Input::Query(id, query) => self.on_query(id, &query),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
+            Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}
             Input::Drain => self.on_drain(),
             Input::Hold => self.on_forward(Forward::hold),
@@ -184,6 +194,7 @@ impl Gateway {
             .chain(self.commit.next_deadline())
             .chain(self.forward.as_ref().and_then(Forward::next_deadline))
             .chain(self.retention.next_deadline())
+            .chain(self.clock.next_deadline())
             .min()
     }
 
@@ -214,6 +225,12 @@ impl Gateway {
         self.readers.is_settled(&self.commit) && self.commit.is_idle()
     }
 
+    /// Whether the gateway's clock is trusted; see [`Input::ClockSynchronised`].
+    #[must_use]
+    pub fn is_clock_trusted(&self) -> bool {
+        self.clock.is_trusted()
+    }
+
     /// Records that are durable, over all topics.
     #[must_use]
     pub fn records(&self) -> u64 {
@@ -234,14 +251,16 @@ impl Gateway {
         if self.draining {
             return;
         }
+        let stamp = self.clock.stamp(now);
         let mut sink = Ingest {
             router: &self.config.router,
             commit: &mut self.commit,
+            clock: &mut self.clock,
             room: self.retention.room(READINGS),
-            now: now.mono,
+            now,
         };
         if let Some(Some(session)) = self.ports.get_mut(&port) {
-            session.on_bytes(bytes, now, &mut self.ledger, &mut sink);
+            session.on_bytes(bytes, stamp, &mut self.ledger, &mut sink);
         }
     }
 
@@ -339,10 +358,11 @@ impl Gateway {
             let writes = lines.map(|line| Effect::PortWrite(*port, line));
             self.effects.extend(writes);
         }
+        self.advance_clock(now);
         self.advance_readers(now.mono);
         self.advance_forward(now.mono);
         self.advance_space(now.mono);
-        self.advance_imports(now.mono);
+        self.advance_imports(now);
         self.keep_state(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
             self.accounts.on_cut();
@@ -358,6 +378,20 @@ impl Gateway {
                 *marks = Marks::Written(token);
             }
             self.effects.push_back(Effect::Commit(token, batch));
+        }
+    }
+
+    /// Judges the clock, and writes it where an engine waits for it.
+    fn advance_clock(&mut self, now: Now) {
+        self.clock.rest();
+        let note = self.clock.judge(now, &mut self.commit);
+        self.effects.extend(note.map(Note).map(Effect::Note));
+        let takes = self.commit.has_room() && self.retention.room(READINGS) != Room::Wait;
+        if self.draining || !self.is_recovered() || !takes {
+            return;
+        }
+        for (partition, heard) in self.readers.heard(now.utc, &self.commit) {
+            self.clock.on_heard(partition, heard, now, &mut self.commit);
         }
     }
 
@@ -397,7 +431,7 @@ impl Gateway {
         self.keep(rows, now);
     }
 
-    fn advance_imports(&mut self, now: Mono) {
+    fn advance_imports(&mut self, now: Now) {
         // An import is not worth a gap: its file is still there.
         let room = self.retention.room(READINGS);
         if room == Room::Reject
@@ -411,6 +445,7 @@ impl Gateway {
                 ledger: &mut self.ledger,
                 commit: &mut self.commit,
                 names: &mut self.config.names,
+                clock: &mut self.clock,
                 now,
             });
         }

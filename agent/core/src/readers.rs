@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_wire::ids::DeviceUid;
 
+use crate::clock::Heard;
 use crate::commit::GroupCommit;
 use crate::derive::{Derive, Known, Place, Since};
 use crate::engine::config::EngineConfig;
@@ -26,7 +27,7 @@ use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{LATE, QUARANTINE, READINGS};
 use crate::log::walk::{Met, Walk};
 use crate::meta::{self, checked, with_crc};
-use crate::units::{Mono, Offset, PartitionId, TopicId};
+use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
 
 /// Meta keys of how far derived topics have come: this, topic, `/`, partition.
 pub const DERIVE_META_PREFIX: &[u8] = b"derive/";
@@ -295,6 +296,7 @@ impl Readers {
                         // All of them, also where a lost layout put them elsewhere.
                         let mut feed = Feed {
                             stages,
+                            all: index..index + 1,
                             owner: |_| index,
                             place,
                             now,
@@ -356,6 +358,7 @@ impl Readers {
             } => {
                 stages[from].index.push(head);
                 let mut feed = Feed {
+                    all: 0..stages.len(),
                     stages,
                     owner: |uid| usize::from(router.partition(uid).0),
                     place,
@@ -459,6 +462,21 @@ impl Readers {
         entries
     }
 
+    /// What the engines know of the clock that have read all that is durable, at `now`.
+    pub fn heard(&mut self, now: EventTime, commit: &GroupCommit) -> Vec<(PartitionId, Heard)> {
+        let mut heard = Vec::new();
+        if self.held || self.active != self.layouts.number() || self.walk.is_some() {
+            return heard;
+        }
+        for index in 0..self.stages.len() {
+            let partition = self.walks[index].at().partition;
+            if self.walks[index].cursor() >= self.limit(partition, commit) {
+                heard.push((partition, self.stages[index].heard(now)));
+            }
+        }
+        heard
+    }
+
     /// The engines, in order of their partitions.
     #[must_use]
     pub fn stages(&self) -> &[Derive] {
@@ -528,6 +546,8 @@ impl Readers {
 /// Gives the readings of a block to the engines of their devices.
 struct Feed<'a, O, P> {
     stages: &'a mut [Derive],
+    /// Those that the block may have readings for.
+    all: std::ops::Range<usize>,
     owner: O,
     place: P,
     now: Mono,
@@ -550,19 +570,27 @@ impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
                 (owner, self.stages[owner].intern(series))
             })
             .collect();
+        let first = (self.place)(Offset(block.base.0 + records.start as u64));
+        for stage in &mut self.stages[self.all.clone()] {
+            stage.on_epoch(block.epoch, (first, self.now), self.commit);
+        }
         for index in records {
             match &all[index] {
                 Record::Reading(reading) => {
                     let of = usize::from(reading.series);
                     let (owner, known) = known[of];
                     let place = (self.place)(Offset(block.base.0 + index as u64));
-                    self.stages[owner].on_reading(known, (&series[of], reading), place);
+                    let of = (&series[of], reading);
+                    let when = (place, self.now);
+                    self.stages[owner].on_reading(known, of, when, self.commit);
                 }
                 // A gap is an account of what is not there: no window has it.
                 Record::Gap(_) => {}
                 Record::Clock(clock) => {
                     let place = (self.place)(Offset(block.base.0 + index as u64));
-                    let _ = (place, clock);
+                    for stage in &mut self.stages[self.all.clone()] {
+                        stage.on_clock(clock, (place, self.now), self.commit);
+                    }
                 }
             }
         }

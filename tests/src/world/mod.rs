@@ -17,6 +17,7 @@ pub mod scenario;
 
 use std::collections::BTreeMap;
 
+use forebay_core::clock::ClockRules;
 use forebay_core::effect::GatewayConfig;
 use forebay_core::engine::config::{Bounds, EngineConfig, Grid, TimeRules, WindowKind, WindowSpec};
 use forebay_core::forward::ForwardConfig;
@@ -141,6 +142,7 @@ fn config(partitions: u16, space: SpaceConfig) -> GatewayConfig {
         }),
         names: Names::default(),
         space,
+        clock: ClockRules::default(),
     }
 }
 

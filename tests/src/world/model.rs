@@ -8,7 +8,7 @@ use forebay_core::engine::{Batch, Engine};
 use forebay_core::live::figure;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
-use forebay_core::record::{GapReason, gap_name, trust_name};
+use forebay_core::record::{ClockTrust, GapReason, gap_name, trust_name};
 use forebay_core::units::{PartitionId, TopicId};
 use forebay_core::upstream::rows::RowReader;
 use serde_json::Value;
@@ -345,12 +345,8 @@ fn judge_results(gateway: &WorldGateway, replay: &str) {
     let config = super::engine_config();
     for partition in gateway.core().partitions() {
         let mut engine = Engine::new(&config);
-        let (mut batch, mut rows) = (Batch::new(), row::Rows::new());
-        for (device, channel, time, value) in logged(gateway.archive(), partition) {
-            let series = engine.series(&device, &channel).expect("room for it");
-            batch.push(series, time, value, None);
-        }
-        engine.on_batch(&batch, &mut rows);
+        let mut rows = row::Rows::new();
+        feed(&mut engine, gateway.archive(), partition, &mut rows);
         for (index, window) in (0..).zip(&config.windows) {
             let of_window = engine
                 .views(&rows)
@@ -409,6 +405,8 @@ fn judge_results_by_device(devices: &[WorldDevice], archive: &Archive, replay: &
             let topic = topic_of(&window.name);
             for (at, place) in archive.places().filter(|(at, _)| at.topic == topic) {
                 let lines = place.values().filter_map(|entry| match entry {
+                    // Which part of the log knew of the silence depends on the layout.
+                    Entry::Row(text) if text.contains(IDLE) => None,
                     Entry::Row(text) if text.contains(&name) => Some(text.clone()),
                     Entry::Row(_) | Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) => None,
                 });
@@ -431,24 +429,32 @@ fn line_of(row: RowView<'_>) -> String {
     String::from_utf8(line).expect("JSON is text")
 }
 
-type Logged = (String, String, forebay_core::units::EventTime, Option<f64>);
+/// What lines say that silence has caused.
+const IDLE: &str = "\"reason\":\"idle\"";
 
-/// The readings of a partition as its log holds or held them.
-fn logged(archive: &Archive, partition: PartitionId) -> Vec<Logged> {
+/// Gives an engine what a partition's log holds or held.
+fn feed(engine: &mut Engine, archive: &Archive, partition: PartitionId, rows: &mut row::Rows) {
     let at = TopicPartition {
         topic: READINGS,
         partition,
     };
-    let entries = archive.place(at).into_iter().flat_map(BTreeMap::values);
-    let readings = entries.filter_map(|entry| match entry {
-        Entry::Reading(series, reading) => Some((
-            series.uid.to_string(),
-            series.name.to_string(),
-            reading.time,
-            figure(series, reading),
-        )),
-        Entry::Gap(_) | Entry::Clock(_) => None,
-        Entry::Row(_) => panic!("rows in a readings topic"),
-    });
-    readings.collect()
+    let mut batch = Batch::new();
+    for entry in archive.place(at).into_iter().flat_map(BTreeMap::values) {
+        match entry {
+            Entry::Reading(series, reading) => {
+                let id = engine.series(&series.uid.to_string(), &series.name);
+                let id = id.expect("room for it");
+                batch.push(id, reading.time, figure(series, reading), None);
+            }
+            Entry::Clock(clock) => {
+                engine.on_batch(&batch, rows);
+                batch.clear();
+                assert_eq!(clock.trust, ClockTrust::Yes, "the world's clock is right");
+                engine.on_clock(clock.now, rows);
+            }
+            Entry::Gap(_) => {}
+            Entry::Row(_) => panic!("rows in a readings topic"),
+        }
+    }
+    engine.on_batch(&batch, rows);
 }

@@ -35,6 +35,8 @@ pub(super) struct Devices {
     idle_after: IdleAfter,
     /// Floor of all watermarks, also of devices first seen later.
     floor: i64,
+    /// No device falls idle before this time of the clock; `None` when all are.
+    soonest: Option<i64>,
     /// Watermark over all devices; never goes back.
     all: i64,
     /// Watermarks of the devices that were seen and are not idle, where some operator
@@ -110,6 +112,7 @@ impl Devices {
             out_of_order: rules.out_of_order,
             idle_after: rules.idle_after,
             floor: i64::MIN,
+            soonest: None,
             all: i64::MIN,
             least: crossed.then(Least::default),
             total: Exceptions::default(),
@@ -211,6 +214,7 @@ impl Devices {
             now.0.saturating_add(guard.0).min(EVENT_TIME_MAX)
         });
         let heard = now.map_or(Activity::Unclocked, |now| Activity::At(now.0));
+        self.note_active(now);
         self.total.readings += batch.len() as u64;
         for (index, (series, time)) in batch.series.iter().zip(&batch.time).enumerate() {
             let (series, time) = (*series, *time);
@@ -302,7 +306,7 @@ impl Devices {
                 Activity::Silent => continue,
                 // Silent from now on, as far as the clock knows.
                 Activity::Unclocked => device.activity = Activity::At(now.0),
-                Activity::At(_) if device.idle_at(rule).is_some_and(|at| at <= now.0) => {
+                Activity::At(_) if device.due(rule).is_some_and(|at| at <= now.0) => {
                     device.activity = Activity::Silent;
                     idle.push((id.0, device.watermark));
                     if let Some(least) = &mut self.least {
@@ -339,21 +343,35 @@ impl Devices {
         self.all = self.all.max(of_active.unwrap_or(self.floor));
     }
 
-    /// The next time of the gateway's clock at which a device falls idle that is
-    /// active. `None`: none does.
-    pub(super) fn next_idle(&self) -> Option<EventTime> {
-        let at = self
-            .devices
-            .iter()
-            .filter_map(|d| d.idle_at(self.idle_after));
-        at.min().map(EventTime)
+    /// A device was heard: it falls idle so much later at the earliest.
+    fn note_active(&mut self, now: Option<EventTime>) {
+        let least = match self.idle_after {
+            IdleAfter::After(span) => span.0,
+            IdleAfter::Auto => IDLE_AFTER_MIN_US,
+        };
+        let due = now.map_or(i64::MIN, |now| now.0.saturating_add(least));
+        self.soonest = Some(self.soonest.map_or(due, |soonest| soonest.min(due)));
     }
 
-    /// Whether a device waits for the clock to say anything at all.
-    pub(super) fn wants_clock(&self) -> bool {
-        self.devices
-            .iter()
-            .any(|d| d.activity == Activity::Unclocked)
+    /// See [`super::Engine::next_idle`]. All devices are looked at only when one may be due.
+    pub(super) fn next_idle(&mut self, now: EventTime) -> Option<EventTime> {
+        if self.soonest.is_some_and(|soonest| soonest <= now.0) {
+            let devices = self.devices.iter();
+            let due = devices.filter_map(|device| device.due(self.idle_after));
+            self.soonest = due.min();
+        }
+        self.soonest.map(EventTime)
+    }
+
+    /// Who was heard on a clock that does not hold any more is active as of the next one.
+    pub(super) fn forget_clock(&mut self) {
+        for (id, device) in numbered(&mut self.devices) {
+            if let Activity::At(_) = device.activity {
+                device.activity = Activity::Unclocked;
+                self.soonest = Some(i64::MIN);
+                self.pages.touch(id.index());
+            }
+        }
     }
 }
 
@@ -361,7 +379,7 @@ impl Devices {
 pub(super) fn aside(batch: &Batch, index: usize, why: Aside, out: &mut Rows) {
     let stream = match why {
         Aside::LateAll => StreamId::Late,
-        Aside::Future | Aside::Range => StreamId::Quarantine,
+        Aside::Future | Aside::Range | Aside::Clock => StreamId::Quarantine,
     };
     let cells = out.next_cells();
     out.cells.push(batch.value[index].to_bits());
@@ -420,14 +438,16 @@ impl Device {
         self.watermark = self.watermark.max(time.saturating_sub(bound));
     }
 
-    /// When its silence has been too long, if it is heard now.
-    fn idle_at(&self, rule: IdleAfter) -> Option<i64> {
+    /// When its silence has been too long, unless it is heard again; as soon as the clock
+    /// says anything where it has not since.
+    fn due(&self, rule: IdleAfter) -> Option<i64> {
         let patience = match rule {
             IdleAfter::After(span) => span.0,
             IdleAfter::Auto => self.usual_silence(),
         };
         match self.activity {
-            Activity::Silent | Activity::Unclocked => None,
+            Activity::Silent => None,
+            Activity::Unclocked => Some(i64::MIN),
             Activity::At(heard) => Some(heard.saturating_add(patience)),
         }
     }
@@ -604,6 +624,7 @@ impl Devices {
         })?;
         (self.kept_names, self.kept_series) = (names.len(), series.len());
         self.names = names;
+        self.soonest = Some(i64::MIN);
         Ok(series)
     }
 }

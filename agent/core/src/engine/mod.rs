@@ -269,6 +269,19 @@ impl Engine {
         self.turn(&[], &silent, all_silent, out);
     }
 
+    /// What the clock said so far does not hold: until it says something again nothing is
+    /// judged by it, and who was heard before counts as heard then.
+    pub fn on_clock_lost(&mut self) {
+        self.changed = true;
+        self.now = None;
+        self.devices.forget_clock();
+    }
+
+    /// Sets readings aside whose time nobody knows. They are not counted.
+    pub fn set_aside_all(&mut self, batch: &Batch, out: &mut Rows) {
+        (0..batch.len()).for_each(|index| device::aside(batch, index, Aside::Clock, out));
+    }
+
     /// The input is over: everything closes.
     pub fn finish(&mut self, out: &mut Rows) {
         self.on_watermark(None, EventTime(i64::MAX), out);
@@ -348,18 +361,11 @@ impl Engine {
         self.now
     }
 
-    /// The time of the gateway's clock at which the next device falls idle. `None`: no
-    /// device that the clock has timed is active.
-    #[must_use]
-    pub fn next_idle(&self) -> Option<EventTime> {
-        self.devices.next_idle()
-    }
-
-    /// Whether a device was heard since the clock last said anything, so that its
-    /// silence cannot be timed.
-    #[must_use]
-    pub fn wants_clock(&self) -> bool {
-        self.devices.wants_clock()
+    /// The next time of the gateway's clock at which a device falls idle; one that is
+    /// later than `now` may be too early. The smallest where the clock is to say anything
+    /// at all first. `None`: there is nobody to fall idle.
+    pub fn next_idle(&mut self, now: EventTime) -> Option<EventTime> {
+        self.devices.next_idle(now)
     }
 
     /// A row with its names and figures.

@@ -39,6 +39,8 @@ pub(super) enum Aside {
     Future,
     /// Its time is none that the engine can calculate with.
     Range,
+    /// Its time comes from a clock that was wrong, nobody knows by how much.
+    Clock,
 }
 
 impl Aside {
@@ -47,6 +49,7 @@ impl Aside {
             Self::LateAll => "late_all",
             Self::Future => "future",
             Self::Range => "range",
+            Self::Clock => "clock",
         }
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use forebay_wire::message::Quality;
 
 use super::*;
+use crate::clock::ClockRules;
+use crate::engine::config::{EngineConfig, TimeRules};
 use crate::limits::{IMPORT_BOOT_FIRST, PENDING_RECORDS_MAX};
 use crate::log::block::{Body, Record};
 use crate::log::decode::decode;
@@ -17,18 +19,28 @@ struct Rig {
     ledger: Ledger,
     commit: GroupCommit,
     names: Names,
+    clock: GatewayClock,
     now: u64,
     last: u64,
 }
 
 impl Rig {
     fn new() -> Self {
+        let engine = EngineConfig {
+            time: TimeRules::default(),
+            windows: Vec::new(),
+        };
+        let start = Now {
+            mono: Mono(0),
+            utc: EventTime(0),
+        };
         Self {
             imports: Imports::default(),
             router: Router::new(2),
             ledger: Ledger::default(),
             commit: GroupCommit::new(Epoch(1), Span(20), BTreeMap::new()),
             names: Names::default(),
+            clock: GatewayClock::new(ClockRules::default(), &engine, &[], start),
             now: 0,
             last: 0,
         }
@@ -49,7 +61,11 @@ impl Rig {
             ledger: &mut self.ledger,
             commit: &mut self.commit,
             names: &mut self.names,
-            now: Mono(self.now),
+            clock: &mut self.clock,
+            now: Now {
+                mono: Mono(self.now),
+                utc: EventTime(self.now as i64),
+            },
         });
     }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
+use crate::clock::GatewayClock;
 use crate::commit::GroupCommit;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::engine::config::EngineConfig;
@@ -56,6 +57,7 @@ impl Gateway {
         start.keep(readers.take_filled());
         let forward = open_forward(&config, opened, &topics, &barriers);
         let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
+        let clock = GatewayClock::new(config.clock, &config.engine, meta, now);
         let Start { commit, notes, .. } = start;
         let effects: VecDeque<_> = notes.into_iter().map(Note).map(Effect::Note).collect();
         let founding = if commit.is_idle() {
@@ -71,6 +73,7 @@ impl Gateway {
             ports: BTreeMap::new(),
             commit,
             topics,
+            clock,
             readers,
             forward,
             retention,

@@ -34,6 +34,7 @@ pub(super) fn snapshot(gateway: &Gateway) -> Value {
         "rows_oversize": counted(gateway, |c| c.rows_oversize),
         "rows_homeless": counted(gateway, |c| c.rows_homeless),
         "readings_beyond": counted(gateway, |c| c.readings_beyond),
+        "clock": clock(gateway),
         "readings_behind": gateway.readers.behind(&gateway.commit),
         "layout": gateway.readers.active(),
         "devices": devices(gateway),
@@ -42,6 +43,15 @@ pub(super) fn snapshot(gateway: &Gateway) -> Value {
         "health": gateway.retention.health(),
         "space": space(gateway),
         "forward": gateway.forward.as_ref().map(|forward| forward.status()),
+    })
+}
+
+fn clock(gateway: &Gateway) -> Value {
+    let stages = gateway.readers.stages().iter();
+    json!({
+        "trusted": gateway.clock.is_trusted(),
+        "recorded": gateway.clock.recorded().map(time_value),
+        "readings_parked": stages.map(|stage| stage.parked()).sum::<usize>(),
     })
 }
 

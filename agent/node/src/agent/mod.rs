@@ -230,6 +230,7 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
         }),
         names: Names(names.collect()),
         space: config.log.space.clone(),
+        clock: config.agent.clock,
     }
 }
 

@@ -19,7 +19,9 @@ use super::status::with_ports;
 use super::{imports, questions};
 use crate::local::Asked;
 use crate::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage};
-use crate::ports::{MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say};
+use crate::ports::{
+    MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say, clock_is_synchronised,
+};
 use crate::store::{Answer, Refused, Request, StorageThread};
 
 /// How long the loop sleeps when the core wants nothing.
@@ -184,8 +186,10 @@ impl Runtime {
     }
 
     fn handle(&mut self, input: Input<'_>) {
-        let now = now(&self.clock);
-        self.core.handle(input, now);
+        if !self.core.is_clock_trusted() && clock_is_synchronised() {
+            self.core.handle(Input::ClockSynchronised, now(&self.clock));
+        }
+        self.core.handle(input, now(&self.clock));
     }
 
     fn on_store(&mut self, answer: Answer) {

@@ -3,8 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forebay_core::clock::{ClockRules, TrustRule};
+use forebay_core::units::EventTime;
+use forebay_core::utc;
+
 use super::error::ConfigError;
-use super::reader::{Source, Table};
+use super::reader::{Field, Source, Table};
 use super::schema_agent::{AGENT, DEVICE, DEVICE_PORT, FORWARD, QUERY, UPSTREAM};
 
 /// `[agent]`
@@ -17,6 +21,7 @@ pub struct AgentConfig {
     pub partitions: u16,
     /// 5 to 50 ms.
     pub linger: Duration,
+    pub clock: ClockRules,
 }
 
 /// `[[device_port]]`
@@ -96,7 +101,20 @@ pub fn agent(source: &Source<'_>, folder: &Path) -> Result<AgentConfig, ConfigEr
         data_dir: folder.join(table.need("data_dir")?.text()?),
         partitions: u16::try_from(partitions).expect("from 1 to 16"),
         linger: linger.timer(Duration::from_millis(5), Duration::from_millis(50))?,
+        clock: ClockRules {
+            trust: table.need("clock")?.one_of(&[
+                ("auto", TrustRule::Auto),
+                ("synchronised", TrustRule::Synchronised),
+                ("always", TrustRule::Always),
+            ])?,
+            not_before: not_before(&table.need("clock_not_before")?)?,
+        },
     })
+}
+
+fn not_before(field: &Field<'_>) -> Result<EventTime, ConfigError> {
+    let time = utc::parse(field.text()?);
+    time.ok_or_else(|| field.bad("must be a time such as \"2025-01-01T00:00:00Z\""))
 }
 
 pub fn device_ports(source: &Source<'_>) -> Result<Vec<DevicePort>, ConfigError> {
@@ -174,7 +192,7 @@ pub fn forward(
     }))
 }
 
-fn client_id(field: &super::reader::Field<'_>) -> Result<String, ConfigError> {
+fn client_id(field: &Field<'_>) -> Result<String, ConfigError> {
     field.name()
 }
 

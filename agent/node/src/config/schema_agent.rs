@@ -27,6 +27,18 @@ pub const AGENT: Section = Section {
             default: Default::Is("\"20ms\""),
             doc: "How long a block waits for more readings, 5ms to 50ms.",
         },
+        Key {
+            name: "clock",
+            default: Default::Is("\"auto\""),
+            doc: "When this computer's clock is trusted. auto: when the system says that it is synchronised,\n\
+                  or it is past `clock_not_before` and not behind what the log knows; synchronised: only when\n\
+                  the system says so; always. Until then readings are kept, and windows wait for them.",
+        },
+        Key {
+            name: "clock_not_before",
+            default: Default::Is("\"2025-01-01T00:00:00Z\""),
+            doc: "A clock that says less was never set.",
+        },
     ],
 };
 

@@ -34,6 +34,7 @@ use tokio::task::JoinHandle;
 pub use clock::MonoClock;
 pub use error::{CloseReason, OpenError};
 pub use status::{PortState, PortStatus};
+pub(crate) use sys::clock_is_synchronised;
 pub use sys::{Waited, wait};
 
 use status::Shared;

@@ -1,9 +1,9 @@
-//! The system calls of ports that neither std nor tokio offers. Each function
+//! The system calls of ports and clock that neither std nor tokio offers. Each function
 //! here is safe to call with any arguments; nothing else in this crate's ports
 //! or simulator is unsafe.
 #![allow(
     unsafe_code,
-    reason = "ptys, terminal modes and locks have no safe call in std"
+    reason = "ptys, terminal modes, locks and the clock's state have no safe call in std"
 )]
 
 use std::ffi::{CStr, OsStr};
@@ -26,6 +26,15 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     } else {
         Ok(result)
     }
+}
+
+/// Whether the kernel says that its clock is synchronised. False where it does not say.
+pub(crate) fn clock_is_synchronised() -> bool {
+    // SAFETY: all of its fields are integers, for which zeroes are values.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `state` is writable; its mode is 0, so the call only reads the clock.
+    let told = unsafe { libc::adjtimex(&raw mut state) };
+    told >= 0 && told != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0
 }
 
 /// A new pty: the master, non-blocking and closed on exec, and the slave's path.
