@@ -62,6 +62,13 @@ impl Parts {
         }
     }
 
+    /// Gives the parts of a window to another one, which it has become a piece of.
+    pub(super) fn rename(&mut self, from: (Slot, i64), to: (Slot, i64)) {
+        if let Some(parts) = self.of.remove(&from) {
+            self.of.entry(to).or_default().extend(parts);
+        }
+    }
+
     pub(super) fn forget(&mut self, window: (Slot, i64)) {
         self.of.remove(&window);
     }

@@ -23,6 +23,8 @@ mod least;
 mod operator;
 mod route;
 pub mod row;
+mod rows;
+mod session;
 mod sliding;
 pub mod state;
 mod tail;

@@ -7,8 +7,11 @@ use crate::engine::hopping::Hopping;
 use crate::engine::kernel::{self, Common, Kernel, Out, SourceRows, Turn};
 use crate::engine::route::Series;
 use crate::engine::row::{Stream, StreamId};
+use crate::engine::rows::LastRows;
+use crate::engine::session::Sessions;
 use crate::engine::sliding::Sliding;
 use crate::engine::state::{self, StateError, StateReader, StateWriter};
+use crate::engine::tail::{Reach, Tail};
 use crate::engine::tumbling::Tumbling;
 use crate::log::bytes::{put_varint, put_zigzag};
 
@@ -26,7 +29,9 @@ pub(super) struct Operator {
 enum Kind {
     Tumbling(Tumbling),
     Hopping(Hopping),
-    Sliding(Sliding),
+    Sliding(Sliding<Tail>),
+    Rows(Sliding<LastRows>),
+    Session(Sessions),
 }
 
 /// Calls a generic function with the kind's own type.
@@ -36,6 +41,8 @@ macro_rules! with_kernel {
             Kind::Tumbling($kernel) => $call,
             Kind::Hopping($kernel) => $call,
             Kind::Sliding($kernel) => $call,
+            Kind::Rows($kernel) => $call,
+            Kind::Session($kernel) => $call,
         }
     };
 }
@@ -67,11 +74,14 @@ impl Operator {
                 Kind::Hopping(Hopping::new((*size, *hop, *offset), common.wants))
             }
             WindowKind::Sliding { size, bounds } => {
-                Kind::Sliding(Sliding::new((*size, *bounds), common.wants))
+                let reach = Reach {
+                    size: size.0,
+                    bounds: *bounds,
+                };
+                Kind::Sliding(Sliding::new(reach, common.wants))
             }
-            WindowKind::Rows { .. } | WindowKind::Session { .. } => {
-                panic!("the config refuses these kinds")
-            }
+            WindowKind::Session { gap } => Kind::Session(Sessions::new(*gap, common.wants)),
+            WindowKind::Rows { n } => Kind::Rows(Sliding::new(*n as usize, common.wants)),
         };
         let [high, low] = at.to_be_bytes();
         Self {

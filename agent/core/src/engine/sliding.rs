@@ -1,50 +1,125 @@
-//! Rolling windows: a line for each reading over what came in the time before
-//! it. The line is written once, when the watermark has passed the reading, so
-//! it does not depend on the order of arrival, and is never revised. A late
-//! reading has no line of its own but counts in those still to come.
+//! Lines over what came before: one for each reading, over the time before it (sliding)
+//! or the readings before it (rows). A line is written once, when the watermark has
+//! passed its reading, so it does not depend on the order of arrival, and is never
+//! revised. A late reading has no line of its own but counts in those still to come.
 //!
-//! Memory: see [`crate::engine::tail`], and 16 bytes per line to come.
+//! What the readings are kept in is a [`History`]. Memory: that, and 16 bytes per line
+//! to come.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 
-use crate::engine::config::{Bounds, Emit};
+use crate::engine::config::{Aggregate, Emit};
 use crate::engine::counters::Taken;
 use crate::engine::figures::Wants;
 use crate::engine::kernel::{At, Common, Fed, Given, Kernel, Moved, Out};
 use crate::engine::route::{Scope, Slot};
 use crate::engine::row::{Kind, Row};
+use crate::engine::state::{self, Pages, StateError, StateReader, StateWriter};
 use crate::engine::tail::{Reach, Tail};
-use crate::engine::value::option;
-use crate::log::bytes::{Malformed, Reader};
-use crate::units::Span;
+use crate::engine::value::is_null;
+use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 
-/// The operator of one `[[window]]` of this kind.
+/// The readings of one key that lines to come can reach.
+pub(super) trait History: Debug {
+    /// What a line reaches back to.
+    type Rule: Copy + Debug;
+
+    fn new(wants: Wants) -> Self;
+
+    /// Puts a reading in, wherever its time is; [`crate::engine::value::NULL`] where it
+    /// has no value. False: no line for a reading at the watermark or later reaches it,
+    /// and it was not put in.
+    fn insert(&mut self, rule: Self::Rule, reading: (i64, f64), watermark: i64) -> bool;
+
+    /// Appends the figures of the line for the reading at this time; of several the
+    /// first that was not asked for yet.
+    fn write(
+        &mut self,
+        rule: Self::Rule,
+        time: i64,
+        aggregates: &[Aggregate],
+        cells: &mut Vec<u64>,
+    );
+
+    /// Drops what no line for a reading at the watermark or later reaches.
+    fn prune(&mut self, rule: Self::Rule, watermark: i64);
+
+    /// Readings held.
+    fn len(&self) -> usize;
+
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads into one that is empty.
+    fn decode(&mut self, from: &mut Reader<'_>) -> Result<(), Malformed>;
+}
+
+impl History for Tail {
+    type Rule = Reach;
+
+    fn new(wants: Wants) -> Self {
+        Self::new(wants)
+    }
+
+    fn insert(&mut self, reach: Reach, (time, value): (i64, f64), watermark: i64) -> bool {
+        if time < watermark && !reach.covers(time, watermark) {
+            return false;
+        }
+        if !is_null(value) {
+            self.insert(time, value, reach);
+        }
+        true
+    }
+
+    fn write(&mut self, reach: Reach, time: i64, aggregates: &[Aggregate], cells: &mut Vec<u64>) {
+        self.figures_at(time, reach, aggregates, cells);
+    }
+
+    fn prune(&mut self, reach: Reach, watermark: i64) {
+        self.prune(watermark, reach);
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.encode(out);
+    }
+
+    fn decode(&mut self, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        self.decode(from)
+    }
+}
+
+/// The operator of one `[[window]]` of these kinds.
 #[derive(Debug)]
-pub(super) struct Sliding {
-    reach: Reach,
+pub(super) struct Sliding<H: History> {
+    rule: H::Rule,
     wants: Wants,
-    keys: Vec<Tail>,
+    keys: Vec<H>,
     /// Of each scope the lines to come, by time; equal times in order of arrival.
     lines: Vec<VecDeque<(i64, Slot)>>,
+    /// Scopes whose lines changed since the last checkpoint.
+    changed: Pages,
     due: Vec<(i64, Slot)>,
 }
 
-impl Sliding {
-    pub(super) fn new((size, bounds): (Span, Bounds), wants: Wants) -> Self {
+impl<H: History> Sliding<H> {
+    pub(super) fn new(rule: H::Rule, wants: Wants) -> Self {
         Self {
-            reach: Reach {
-                size: size.0,
-                bounds,
-            },
+            rule,
             wants,
             keys: Vec::new(),
             lines: Vec::new(),
+            changed: Pages::default(),
             due: Vec::new(),
         }
     }
 
     fn lines_of(&mut self, scope: Scope) -> &mut VecDeque<(i64, Slot)> {
         let index = scope as usize;
+        self.changed.touch(index);
         if self.lines.len() <= index {
             self.lines.resize_with(index + 1, VecDeque::new);
         }
@@ -53,8 +128,8 @@ impl Sliding {
 
     fn write(&mut self, common: &Common, (slot, time): (Slot, i64), cause: u32, out: &mut Out) {
         let cells = out.rows.next_cells();
-        let tail = &mut self.keys[slot as usize];
-        tail.figures_at(time, self.reach, &common.aggregates, &mut out.rows.cells);
+        let history = &mut self.keys[slot as usize];
+        history.write(self.rule, time, &common.aggregates, &mut out.rows.cells);
         out.rows.rows.push(Row {
             cause,
             stream: common.stream,
@@ -85,10 +160,13 @@ impl Sliding {
 
     fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out) {
         let mut due = std::mem::take(&mut self.due);
-        due.sort_by(|a, b| {
-            let by_time = a.0.cmp(&b.0);
-            by_time.then_with(|| common.routes.key_order(at.series, a.1, b.1))
-        });
+        if due.len() > 1 {
+            // Stable: lines of one key at one time stay in order of arrival.
+            due.sort_by(|a, b| {
+                let by_time = a.0.cmp(&b.0);
+                by_time.then_with(|| common.routes.key_order(at.series, a.1, b.1))
+            });
+        }
         for (time, slot) in due.drain(..) {
             common.pages.touch(slot as usize);
             self.write(common, (slot, time), at.cause, out);
@@ -97,9 +175,9 @@ impl Sliding {
     }
 }
 
-impl Kernel for Sliding {
+impl<H: History> Kernel for Sliding<H> {
     fn add_slot(&mut self) {
-        self.keys.push(Tail::new(self.wants));
+        self.keys.push(H::new(self.wants));
     }
 
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
@@ -107,20 +185,17 @@ impl Kernel for Sliding {
             slot,
             scope,
             time,
+            value,
             watermark,
             ..
         } = given;
-        let late = time < watermark;
-        if late && !self.reach.covers(time, watermark) {
+        let history = &mut self.keys[slot as usize];
+        history.prune(self.rule, watermark);
+        common.pages.touch(slot as usize);
+        if !history.insert(self.rule, (time, value), watermark) {
             return Taken::None;
         }
-        common.pages.touch(slot as usize);
-        let tail = &mut self.keys[slot as usize];
-        tail.prune(watermark, self.reach);
-        if let Some(x) = option(given.value) {
-            tail.insert(time, x, self.reach);
-        }
-        if late {
+        if time < watermark {
             return Taken::Some;
         }
         match common.emit {
@@ -154,7 +229,8 @@ impl Kernel for Sliding {
             // Readings go as new ones come; at the end of time none comes.
             if *watermark == i64::MAX {
                 for slot in common.routes.slots_of(*scope) {
-                    self.keys[*slot as usize].prune(*watermark, self.reach);
+                    common.pages.touch(*slot as usize);
+                    self.keys[*slot as usize].prune(self.rule, *watermark);
                 }
             }
         }
@@ -168,17 +244,63 @@ impl Kernel for Sliding {
     }
 
     fn state_rows(&self) -> u64 {
-        self.keys.iter().map(Tail::len).sum::<usize>() as u64
+        self.keys.iter().map(H::len).sum::<usize>() as u64
     }
 
-    fn encode(&self, _slot: Slot, _out: &mut Vec<u8>) {}
+    fn encode(&self, slot: Slot, out: &mut Vec<u8>) {
+        self.keys[slot as usize].encode(out);
+    }
 
     fn decode(
         &mut self,
         _common: &mut Common,
-        _slot: Slot,
-        _from: &mut Reader<'_>,
+        slot: Slot,
+        from: &mut Reader<'_>,
     ) -> Result<(), Malformed> {
+        self.keys[slot as usize].decode(from)
+    }
+
+    /// The lines to come, by pages of scopes.
+    fn encode_more(&mut self, prefix: &[u8], writer: &mut StateWriter<'_>) {
+        for page in self.changed.take() {
+            let mut blob = Vec::new();
+            for scope in state::of_page(page, self.lines.len()) {
+                state::put_len(&mut blob, self.lines[scope].len());
+                for (time, slot) in &self.lines[scope] {
+                    put_zigzag(&mut blob, *time);
+                    put_varint(&mut blob, (*slot).into());
+                }
+            }
+            writer.put(&[prefix, &page.to_be_bytes()[..]].concat(), &blob);
+        }
+    }
+
+    fn decode_more(
+        &mut self,
+        common: &mut Common,
+        prefix: &[u8],
+        reader: &StateReader,
+    ) -> Result<(), StateError> {
+        reader.each(prefix, |rest, from| {
+            let page = state::page_of(rest, from)?;
+            for scope in state::of_page(page, usize::MAX) {
+                if from.is_at_end() {
+                    break;
+                }
+                let scope = Scope::try_from(scope).map_err(|_| from.malformed())?;
+                for _ in 0..state::len(from)? {
+                    let line = (from.zigzag()?, state::u32(from)?);
+                    let known = (line.1 as usize) < self.keys.len();
+                    if !known || common.routes.scope_of(line.1) != scope {
+                        return Err(from.malformed());
+                    }
+                    self.lines_of(scope).push_back(line);
+                    common.timers.sooner(scope, line.0.saturating_add(1));
+                }
+            }
+            Ok(())
+        })?;
+        self.changed.take();
         Ok(())
     }
 }

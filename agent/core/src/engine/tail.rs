@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 
 use crate::engine::config::{Aggregate, Bounds};
 use crate::engine::figures::{Figures, View, Wants, nth};
+use crate::engine::state;
 use crate::limits::EXACT_RANKS_MAX;
+use crate::log::bytes::{Malformed, Reader, put_zigzag};
 use crate::num::moments::Moments;
 use crate::num::sketch::Sketch;
 
@@ -179,6 +181,27 @@ impl Tail {
             figures.add(*time, *x);
         }
         figures
+    }
+
+    /// Appends the readings.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        state::put_len(out, self.values.len());
+        for (time, x) in &self.values {
+            put_zigzag(out, *time);
+            state::put_f64(out, *x);
+        }
+    }
+
+    /// Reads them into a tail that is empty.
+    pub(super) fn decode(&mut self, from: &mut Reader<'_>) -> Result<(), Malformed> {
+        for _ in 0..state::len(from)? {
+            let (time, x) = (from.zigzag()?, state::f64(from)?);
+            if self.newest().is_some_and(|newest| newest > time) {
+                return Err(from.malformed());
+            }
+            self.values.push_back((time, x));
+        }
+        Ok(())
     }
 
     /// Drops what no window that ends at the watermark or later reaches.
