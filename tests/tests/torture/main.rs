@@ -1,7 +1,7 @@
 //! The log under torture: power cuts, kills, damage and a full disk, each followed
 //! by a start that must come, find all that was acked, and go on at once.
 //!
-//! `cargo xtask torture log` runs these with more rounds and other seeds.
+//! `cargo xtask torture log` and `cargo xtask torture engine` run these with more rounds and other seeds.
 // Helpers of tests are tests too; clippy's own exception ends at `#[test]`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -10,6 +10,7 @@ mod check;
 mod child;
 mod damage;
 mod device;
+mod engine;
 mod full;
 mod kill;
 mod ledger;

@@ -1,5 +1,5 @@
 //! How much is done, with which seed: few rounds for every run of the tests, more
-//! when `cargo xtask torture log` asks. Each part says in one line what it did.
+//! when `cargo xtask torture` asks. Each part says in one line what it did.
 
 use std::fmt::Display;
 
@@ -32,4 +32,9 @@ pub(crate) fn report(part: &str, what: impl Display) {
 /// What to type to see a failure again.
 pub(crate) fn replay(part: &str, seed: u64, rounds: u64) -> String {
     format!("replay: cargo xtask torture log --only {part} --seed {seed} --rounds {rounds}")
+}
+
+/// As [`replay`], of the engine's part.
+pub(crate) fn replay_engine(seed: u64, rounds: u64) -> String {
+    format!("replay: cargo xtask torture engine --seed {seed} --rounds {rounds}")
 }

@@ -16,6 +16,8 @@ const ROW: &str = "torture: ";
 /// What the tests are told in.
 const ROUNDS_VAR: &str = "FOREBAY_TORTURE_ROUNDS";
 const SEED_VAR: &str = "FOREBAY_TORTURE_SEED";
+/// The tests of the engine; all others are the log's.
+const ENGINE_PART: &str = "engine::";
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -24,6 +26,21 @@ pub(crate) enum Verb {
     /// Each power cut counts as one round; kills and the others follow in
     /// proportion: 300 rounds are 300 cuts and 1,000 kills.
     Log(LogArgs),
+    /// kill -9 in the middle of ingest: derived topics stay equal to the byte.
+    ///
+    /// Each kill counts as one round; after it, all windows of the log are computed
+    /// anew, without anything that the agent kept, and compared.
+    Engine(EngineArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct EngineArgs {
+    /// Kills to make.
+    #[arg(long, default_value_t = 500)]
+    rounds: u64,
+    /// The first seed; a failure names the one to replay.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Args)]
@@ -42,17 +59,25 @@ pub(crate) struct LogArgs {
 /// # Errors
 /// A round that went wrong: what, where and how to replay it was printed.
 pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
-    let Verb::Log(args) = verb;
-    println!("seed {}, {} rounds", args.seed, args.rounds);
+    let (seed, rounds, part, skipped) = match verb {
+        Verb::Log(LogArgs { rounds, seed, only }) => {
+            let part = only.as_ref().map(|part| format!("{part}::"));
+            (seed, rounds, part, Some(ENGINE_PART))
+        }
+        Verb::Engine(EngineArgs { rounds, seed }) => {
+            (seed, rounds, Some(ENGINE_PART.to_owned()), None)
+        }
+    };
+    println!("seed {seed}, {rounds} rounds");
     report.step("torture", || {
         let mut test = vec!["test", "--workspace", "--test", "torture", "--quiet"];
-        let part = args.only.as_ref().map(|part| format!("{part}::"));
         test.extend(part.as_deref());
         let mut command = cargo(ws.root(), &test);
         command
             .args(["--", "--nocapture", "--test-threads=1"])
-            .env(ROUNDS_VAR, args.rounds.to_string())
-            .env(SEED_VAR, args.seed.to_string());
+            .args(skipped.map(|skipped| format!("--skip={skipped}")))
+            .env(ROUNDS_VAR, rounds.to_string())
+            .env(SEED_VAR, seed.to_string());
         let rows = rows_of(command)?;
         println!("\n{}", table(&rows));
         Ok(())

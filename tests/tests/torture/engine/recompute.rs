@@ -1,0 +1,249 @@
+//! What must stand in the derived topics of a log: told by a fresh engine from the
+//! readings that stand there, and from nothing else. Shares only the engine with the
+//! agent: neither how it reads, nor what it keeps, nor how it starts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use forebay_core::engine::config::EngineConfig;
+use forebay_core::engine::row::{Rows, StreamId};
+use forebay_core::engine::{Batch, Engine};
+use forebay_core::live::figure;
+use forebay_core::log::block::Body;
+use forebay_core::log::decode::decode;
+use forebay_core::log::key::TopicPartition;
+use forebay_core::log::topic::{LATE, QUARANTINE, READINGS};
+use forebay_core::record::{Record, Series};
+use forebay_core::topics::TopicTable;
+use forebay_core::units::{Offset, PartitionId, TopicId};
+use forebay_node::store::LogReader;
+
+const READ_BYTES: usize = 1 << 20;
+
+/// Rows as their topic has them.
+type Lines = Vec<Vec<u8>>;
+
+/// What the windows that are computed must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The first of those of the log: it was killed before the others were durable.
+    Prefix,
+    /// All of those of the log.
+    All,
+}
+
+/// What a log holds.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) readings: u64,
+    pub(super) rows: u64,
+    /// Rows that the log does not have yet.
+    pub(super) missing: u64,
+}
+
+/// Compares the rows of a stopped agent's log with what comes of its readings.
+///
+/// # Errors
+/// The first row that is another, or one too many or, with [`Reach::All`], too few.
+pub(super) fn check(dir: &Path, config: &EngineConfig, reach: Reach) -> Result<Found, String> {
+    let mut reader = LogReader::open(dir).map_err(|error| error.to_string())?;
+    if let Some(loss) = reader.losses.first() {
+        return Err(format!(
+            "a loss is reported where nothing was damaged: {loss:?}"
+        ));
+    }
+    let table = TopicTable::restore(&reader.meta, &reader.heads);
+    let topics: BTreeMap<String, TopicId> =
+        table.windows().map(|(topic, name)| (name, topic)).collect();
+    let mut found = Found::default();
+    let partitions = reader.heads.keys().filter(|at| at.topic == READINGS);
+    let partitions: Vec<PartitionId> = partitions.map(|at| at.partition).collect();
+    let mut known = Vec::new();
+    for partition in partitions {
+        let (readings, want) = recompute(&mut reader, config, partition)?;
+        found.readings += readings;
+        for (stream, want) in (0..).zip(&want) {
+            let (name, topic) = match config.windows.get(stream) {
+                Some(window) => (&*window.name, topics.get(&window.name).copied()),
+                None if stream == config.windows.len() => ("late", Some(LATE)),
+                None => ("quarantine", Some(QUARANTINE)),
+            };
+            let Some(topic) = topic else {
+                // Killed before its name was durable: so is no row.
+                missing(&mut found, name, partition, want.len(), reach)?;
+                continue;
+            };
+            let at = TopicPartition { topic, partition };
+            known.push(at);
+            let got = lines(&mut reader, at)?;
+            compare(name, partition, &got, want)?;
+            found.rows += got.len() as u64;
+            missing(&mut found, name, partition, want.len() - got.len(), reach)?;
+        }
+    }
+    let strange = |at: &&TopicPartition| {
+        at.topic != READINGS && !known.contains(at) && reader.heads[at] > Offset(0)
+    };
+    match reader.heads.keys().find(strange) {
+        Some(at) => Err(format!("{at:?} holds rows of no reading")),
+        None => Ok(found),
+    }
+}
+
+fn missing(
+    found: &mut Found,
+    name: &str,
+    partition: PartitionId,
+    count: usize,
+    reach: Reach,
+) -> Result<(), String> {
+    found.missing += count as u64;
+    if reach == Reach::All && count > 0 {
+        return Err(format!("{name}/{}: {count} rows are missing", partition.0));
+    }
+    Ok(())
+}
+
+fn compare(
+    name: &str,
+    partition: PartitionId,
+    got: &[Vec<u8>],
+    want: &[Vec<u8>],
+) -> Result<(), String> {
+    let text = |line: Option<&Vec<u8>>| {
+        line.map_or("nothing".into(), |line| {
+            String::from_utf8_lossy(line).into_owned()
+        })
+    };
+    for (offset, line) in got.iter().enumerate() {
+        if want.get(offset) != Some(line) {
+            return Err(format!(
+                "{name}/{} offset {offset} of {}: there stands\n  {}\nand must be\n  {}",
+                partition.0,
+                got.len(),
+                text(Some(line)),
+                text(want.get(offset)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The rows of each window, then the late ones and those in quarantine; and how many
+/// readings there are.
+fn recompute(
+    reader: &mut LogReader,
+    config: &EngineConfig,
+    partition: PartitionId,
+) -> Result<(u64, Vec<Lines>), String> {
+    let at = TopicPartition {
+        topic: READINGS,
+        partition,
+    };
+    let mut fresh = Fresh {
+        engine: Engine::new(config),
+        batch: Batch::new(),
+        rows: Rows::new(),
+        lines: vec![Vec::new(); config.windows.len() + 2],
+        readings: 0,
+    };
+    blocks(reader, at, |body| match body {
+        Body::Readings { series, records } => {
+            for record in records {
+                fresh.take(&series, &record);
+            }
+            Ok(())
+        }
+        Body::Rows(_) => Err("rows among the readings".into()),
+    })?;
+    fresh.step();
+    Ok((fresh.readings, fresh.lines))
+}
+
+struct Fresh {
+    engine: Engine,
+    batch: Batch,
+    rows: Rows,
+    lines: Vec<Lines>,
+    readings: u64,
+}
+
+impl Fresh {
+    fn take(&mut self, series: &[Series], record: &Record) {
+        match record {
+            Record::Reading(reading) => {
+                let series = &series[usize::from(reading.series)];
+                let id = self.engine.series(&series.uid.to_string(), &series.name);
+                let id = id.expect("there are few");
+                self.readings += 1;
+                let value = figure(series, reading);
+                self.batch.push(id, reading.time, value, None);
+            }
+            Record::Gap(_) => {}
+            Record::Clock(_) => {}
+        }
+    }
+
+    fn step(&mut self) {
+        self.engine.on_batch(&self.batch, &mut self.rows);
+        self.batch.clear();
+        let windows = self.lines.len() - 2;
+        for row in self.engine.views(&self.rows) {
+            let stream = match row.stream() {
+                StreamId::Window(index) => usize::from(index),
+                StreamId::Late => windows,
+                StreamId::Quarantine => windows + 1,
+            };
+            let mut line = Vec::new();
+            row.write_json(&mut line);
+            self.lines[stream].push(line);
+        }
+        self.rows.clear();
+    }
+}
+
+fn lines(reader: &mut LogReader, at: TopicPartition) -> Result<Lines, String> {
+    let mut out = Vec::new();
+    blocks(reader, at, |body| match body {
+        Body::Rows(rows) => {
+            out.extend(rows.into_iter().map(|row| row.line));
+            Ok(())
+        }
+        Body::Readings { .. } => Err("readings among the rows".into()),
+    })?;
+    Ok(out)
+}
+
+/// All blocks of a partition, without a hole.
+fn blocks(
+    reader: &mut LogReader,
+    at: TopicPartition,
+    mut each: impl FnMut(Body) -> Result<(), String>,
+) -> Result<(), String> {
+    let head = reader.heads.get(&at).copied().unwrap_or(Offset(0));
+    let mut next = Offset(0);
+    while next < head {
+        let mut losses = Vec::new();
+        let read = reader.read(at, next, READ_BYTES, |loss| losses.push(loss));
+        let read = read.map_err(|error| error.to_string())?;
+        if let Some(loss) = losses.first() {
+            return Err(format!("{at:?}: {loss:?}"));
+        }
+        let before = next;
+        for stored in read {
+            let block = decode(stored.key, &stored.bytes).map_err(|error| error.to_string())?;
+            if block.end() <= next {
+                continue;
+            }
+            if block.base != next {
+                return Err(format!("{at:?}: a hole before {}", block.base.0));
+            }
+            next = block.end();
+            each(block.body)?;
+        }
+        if next == before {
+            return Err(format!("{at:?}: nothing to read at {}", next.0));
+        }
+    }
+    Ok(())
+}
