@@ -363,6 +363,28 @@ impl Devices {
         self.soonest.map(EventTime)
     }
 
+    /// Watermarks past this time came of a clock that was wrong: their devices are as if
+    /// they had sent nothing yet.
+    pub(super) fn forget_after(&mut self, latest: i64) {
+        for (id, device) in numbered(&mut self.devices) {
+            if device.watermark <= latest || device.newest == i64::MIN {
+                continue;
+            }
+            device.watermark = self.floor;
+            device.newest = i64::MIN;
+            device.intervals_seen = 0;
+            self.pages.touch(id.index());
+            if let Some(least) = &mut self.least {
+                least.remove(id.index());
+            }
+            device.activity = Activity::Silent;
+        }
+        if self.all > latest {
+            self.all = self.floor;
+            self.raise_all();
+        }
+    }
+
     /// Who was heard on a clock that does not hold any more is active as of the next one.
     pub(super) fn forget_clock(&mut self) {
         for (id, device) in numbered(&mut self.devices) {

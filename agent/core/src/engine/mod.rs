@@ -79,8 +79,10 @@ pub struct Engine {
     /// Streams `late` and `quarantine`.
     asides: [Stream; 2],
     future_guard: Span,
-    /// The gateway's clock as the input told it; never goes back.
+    /// The gateway's clock as the input told it; never goes back while it holds.
     now: Option<EventTime>,
+    /// It did not hold, and has said nothing since.
+    lost: bool,
     passed: Passed,
     votes: Vec<u8>,
     set_aside: Rows,
@@ -113,6 +115,7 @@ impl Engine {
             asides: [aside("late"), aside("quarantine")],
             future_guard: config.time.future_guard,
             now: None,
+            lost: false,
             passed: Passed::default(),
             votes: Vec::new(),
             set_aside: Rows::new(),
@@ -266,16 +269,21 @@ impl Engine {
     pub fn on_clock(&mut self, time: EventTime, out: &mut Rows) {
         let now = self.now.map_or(time, |now| now.max(time));
         self.now = Some(now);
+        if std::mem::take(&mut self.lost) {
+            let latest = now.0.saturating_add(self.future_guard.0);
+            self.devices.forget_after(latest);
+        }
         let silent = self.devices.fallen_idle(now);
         let all_silent = !silent.is_empty() && self.devices.all_silent();
         self.turn(&[], &silent, all_silent, out);
     }
 
     /// What the clock said so far does not hold: until it says something again nothing is
-    /// judged by it, and who was heard before counts as heard then.
+    /// judged by it, and who was heard before counts as heard then. Watermarks that are
+    /// past what the future guard then lets pass start anew.
     pub fn on_clock_lost(&mut self) {
         self.changed = true;
-        self.now = None;
+        (self.now, self.lost) = (None, true);
         self.devices.forget_clock();
     }
 
@@ -426,7 +434,12 @@ impl Engine {
         };
         let mut head = Vec::new();
         put_varint(&mut head, STATE_VERSION);
-        put_varint(&mut head, self.now.is_some().into());
+        let known = if self.lost {
+            2
+        } else {
+            self.now.is_some().into()
+        };
+        put_varint(&mut head, known);
         put_zigzag(&mut head, self.now.map_or(0, |now| now.0));
         writer.put(HEAD_KEY, &head);
         self.devices.encode(&mut writer);
@@ -452,6 +465,7 @@ impl Engine {
             is_known = from.varint()? == STATE_VERSION;
             let (some, now) = (from.varint()?, from.zigzag()?);
             engine.now = (some == 1).then_some(EventTime(now));
+            engine.lost = some == 2;
             Ok(())
         })?;
         let bad = |key: &[u8]| StateError {
