@@ -202,7 +202,11 @@ impl Hopping {
             };
             let tells = |start: i64| match common.emit {
                 Emit::OnClose | Emit::FinalOnly => {
-                    !key.told.contains_key(&start) || self.is_untold(key, start)
+                    // What idleness told already is not told again.
+                    let becomes_final =
+                        common.finalize && self.final_at(common, start) <= watermark;
+                    let out = key.told.contains_key(&start);
+                    !out || becomes_final || self.is_untold(key, start)
                 }
                 Emit::EveryUpdate => false,
             };

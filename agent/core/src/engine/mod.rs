@@ -206,6 +206,8 @@ impl Engine {
                 }
             }
         }
+        // The first pass set readings aside that came between these.
+        self.set_aside.rows.sort_by_key(|row| row.cause);
     }
 
     /// Gives the rows of all operators in order of cause, then of the pipeline; what

@@ -323,14 +323,15 @@ impl Sessions {
             for at in 0..self.keys[*slot as usize].len() {
                 let session = &self.keys[*slot as usize][at];
                 let end = self.end_of(session);
+                let becomes_final = common.finalize && common.final_at(end) <= watermark;
                 let tells = match session.phase {
                     Phase::Open if common.leaves_at(end) > watermark => continue,
                     // What idleness told already is not told again.
-                    Phase::Open => session.untold && common.emit != Emit::EveryUpdate,
-                    Phase::Closed => {
-                        let is_final = common.final_at(end) <= watermark;
-                        common.finalize && !session.said_final && is_final
+                    Phase::Open => {
+                        let untold = session.untold && common.emit != Emit::EveryUpdate;
+                        untold || becomes_final
                     }
+                    Phase::Closed => becomes_final && !session.said_final,
                 };
                 self.keys[*slot as usize][at].phase = Phase::Closed;
                 if tells {

@@ -195,6 +195,8 @@ impl<H: History> Kernel for Sliding<H> {
         if !history.insert(self.rule, (time, value), watermark) {
             return Taken::None;
         }
+        // At the end of time what is held goes.
+        common.timers.sooner(scope, i64::MAX);
         if time < watermark {
             return Taken::Some;
         }

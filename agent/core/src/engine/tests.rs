@@ -151,41 +151,136 @@ fn kind() -> impl Strategy<Value = WindowKind> {
             prop_oneof![Just(Bounds::HalfOpen), Just(Bounds::Closed)]
         )
             .prop_map(|(size, bounds)| sliding(size, bounds)),
+        (1_u32..6).prop_map(|n| WindowKind::Rows { n }),
+        (1_i64..12).prop_map(|gap| WindowKind::Session { gap: Span(gap) }),
     ]
+}
+
+/// Whether lines of this kind are revised.
+fn is_revised(kind: &WindowKind) -> bool {
+    match kind {
+        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => true,
+        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => false,
+    }
+}
+
+/// A window of any kind over readings, with any settings.
+fn base() -> impl Strategy<Value = WindowSpec> {
+    let key = prop_oneof![
+        3 => Just(KeySpec::DEVICE_CHANNEL),
+        1 => Just(KeySpec::DEVICE),
+        2 => Just(KeySpec::CHANNEL)
+    ];
+    let emit = prop_oneof![
+        3 => Just(Emit::OnClose),
+        1 => Just(Emit::EveryUpdate),
+        1 => Just(Emit::FinalOnly)
+    ];
+    let only_x = prop_oneof![3 => Just(None), 1 => Just(Some(vec!["x".to_owned()]))];
+    (kind(), key, emit, any::<bool>(), only_x).prop_map(|(kind, key, emit, finalize, channels)| {
+        let emit = match emit {
+            Emit::FinalOnly if !is_revised(&kind) => Emit::OnClose,
+            Emit::OnClose | Emit::EveryUpdate | Emit::FinalOnly => emit,
+        };
+        let finalize = finalize && emit == Emit::OnClose && is_revised(&kind);
+        WindowSpec {
+            key,
+            emit,
+            finalize,
+            channels,
+            ..window("w", kind)
+        }
+    })
+}
+
+/// Windows over readings and, of those with a place, over an earlier one.
+fn pipeline(len: usize, chained: bool) -> impl Strategy<Value = Vec<WindowSpec>> {
+    let value = prop_oneof![
+        Just(Aggregate::Sum),
+        Just(Aggregate::Count),
+        Just(Aggregate::Max)
+    ];
+    let one = (base(), any::<prop::sample::Index>(), value, any::<bool>());
+    prop::collection::vec(one, 1..=len).prop_map(move |all| {
+        let mut windows: Vec<WindowSpec> = Vec::new();
+        for (mut spec, from, value, merge) in all {
+            if chained && !windows.is_empty() {
+                let from = from.index(windows.len());
+                let inner = &windows[from];
+                spec.from = Source::Window(u16::try_from(from).expect("few windows"));
+                (spec.value, spec.merge) = (value, merge && can_merge(&inner.kind));
+                spec.key.device &= inner.key.device;
+                spec.key.channel &= inner.key.channel;
+                if !inner.key.channel {
+                    spec.channels = None;
+                }
+            }
+            windows.push(spec);
+        }
+        windows
+    })
+}
+
+fn can_merge(kind: &WindowKind) -> bool {
+    match kind {
+        WindowKind::Tumbling(_) | WindowKind::Session { .. } => true,
+        WindowKind::Hopping { size, hop, .. } => hop >= size,
+        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => false,
+    }
+}
+
+/// Runs both in step; the engine takes readings in batches of this size.
+fn compare(config: &EngineConfig, steps: &[Step], batch_max: usize) {
+    let (mut engine, mut model) = (Engine::new(config), Model::new(config));
+    let (mut batch, mut rows) = (Batch::new(), Rows::new());
+    let mut got: Vec<String> = Vec::new();
+    for step in steps {
+        if batch.len() == batch_max || !matches!(step, Step::Reading(_)) {
+            engine.on_batch(&batch, &mut rows);
+            batch.clear();
+        }
+        match step {
+            Step::Reading((device, channel, time, value)) => {
+                let series = engine.series(device, channel).expect("a short name");
+                batch.push(series, EventTime(*time), value.map(f64::from), None);
+                model.reading((device, channel, *time, *value));
+            }
+            Step::Clock(time) => {
+                engine.on_clock(EventTime(*time), &mut rows);
+                model.clock(*time);
+            }
+            Step::Watermark(device, time) => {
+                engine.on_watermark(*device, EventTime(*time), &mut rows);
+                model.watermark_line(*device, *time);
+            }
+        }
+    }
+    engine.on_batch(&batch, &mut rows);
+    engine.finish(&mut rows);
+    model.finish();
+    got.extend(engine.views(&rows).map(in_words));
+    assert_eq!(got, model.out);
+    assert_eq!(engine.counters().late_partial, model.late_partial);
+    assert!(engine.counters().closes());
+    let late_derived: u64 = engine.late_derived().map(|(_, count)| count).sum();
+    assert_eq!(late_derived, model.late_derived());
+    assert_eq!(engine.state_rows(), 0);
+}
+
+fn batch_max() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(1_usize), 2_usize..9, Just(1000)]
 }
 
 proptest! {
     #[test]
     fn every_line_is_what_the_model_says(
-        readings in prop::collection::vec(reading(), 0..80),
-        kinds in prop::collection::vec(kind(), 1..4),
+        steps in prop::collection::vec(step(), 0..80),
+        windows in pipeline(3, false),
         out_of_order in 0_i64..30,
         lateness in prop_oneof![Just(0_i64), 0_i64..40],
-        batch_max in prop_oneof![Just(1_usize), 2_usize..9, Just(1000)],
+        batch_max in batch_max(),
     ) {
-        let windows = kinds.into_iter().map(|kind| window("w", kind)).collect();
-        let config = config(out_of_order, lateness, windows);
-        let (mut engine, mut model) = (Engine::new(&config), Model::new(&config));
-        let (mut batch, mut rows) = (Batch::new(), Rows::new());
-        for given in &readings {
-            let (device, channel, time, value) = *given;
-            let series = engine.series(device, channel).expect("a short name");
-            batch.push(series, EventTime(time), value.map(f64::from), None);
-            if batch.len() == batch_max {
-                engine.on_batch(&batch, &mut rows);
-                batch.clear();
-            }
-            model.reading(*given);
-        }
-        engine.on_batch(&batch, &mut rows);
-        engine.finish(&mut rows);
-        model.finish();
-        let got: Vec<String> = engine.views(&rows).map(in_words).collect();
-        prop_assert_eq!(&got, &model.out);
-        prop_assert_eq!(engine.counters().late_partial, model.late_partial);
-        prop_assert!(engine.counters().closes());
-        prop_assert_eq!(engine.counters().readings, readings.len() as u64);
-        prop_assert_eq!(engine.state_rows(), 0);
+        compare(&config(out_of_order, lateness, windows), &steps, batch_max);
     }
 
     #[test]

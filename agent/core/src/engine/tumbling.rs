@@ -314,9 +314,10 @@ impl Tumbling {
             return;
         };
         window.phase = Phase::Closed;
+        let becomes_final = common.finalize && common.final_at(window.end) <= due.watermark;
         let tells = match common.emit {
             // What idleness told already is not told again.
-            Emit::OnClose | Emit::FinalOnly => window.untold,
+            Emit::OnClose | Emit::FinalOnly => window.untold || becomes_final,
             Emit::EveryUpdate => false,
         };
         if tells {

@@ -1,215 +1,283 @@
-//! What the rules of time say, as slow and obvious as can be.
+//! What the rules of time say, as slow and obvious as can be: devices, watermarks and
+//! the order of lines. What one window operator does: `model/operator.rs`.
+
+mod operator;
 
 use std::collections::BTreeMap;
 
+use self::operator::{Item, Line, Operator};
 use super::Given;
-use crate::engine::config::{Bounds, EngineConfig, Grid, WindowKind};
+use crate::engine::config::{EngineConfig, IdleAfter, Source};
+use crate::engine::counters::Taken;
 use crate::engine::row::{Cell, Kind, RowView, StreamId};
-use crate::units::Span;
 
-/// Starts of all windows over a time.
-fn starts(kind: &WindowKind, time: i64) -> Vec<i64> {
-    let (size, hop, offset) = match kind {
-        WindowKind::Tumbling(Grid::Fixed { size, offset }) => (size.0, size.0, offset.0),
-        WindowKind::Hopping { size, hop, offset } => (size.0, hop.0, offset.0),
-        WindowKind::Tumbling(Grid::Calendar { .. })
-        | WindowKind::Sliding { .. }
-        | WindowKind::Rows { .. }
-        | WindowKind::Session { .. } => return Vec::new(),
-    };
-    let near = (time - size..=time).filter(|s| (s - offset).rem_euclid(hop) == 0);
-    near.filter(|s| *s + size > time).collect()
+/// The columns that are in a key.
+pub(super) type Key = (Option<&'static str>, Option<&'static str>);
+
+/// When a device was last heard, by the clock of the gateway.
+#[derive(Clone, Copy, PartialEq)]
+enum Heard {
+    Never,
+    BeforeTheClock,
+    At(i64),
+    Idle,
 }
 
-fn size_of(kind: &WindowKind) -> i64 {
-    match kind {
-        WindowKind::Tumbling(Grid::Fixed { size, .. })
-        | WindowKind::Hopping { size, .. }
-        | WindowKind::Sliding { size, .. } => size.0,
-        WindowKind::Tumbling(Grid::Calendar { .. })
-        | WindowKind::Rows { .. }
-        | WindowKind::Session { .. } => 0,
-    }
+struct Device {
+    newest: Option<i64>,
+    floor: i64,
+    heard: Heard,
 }
 
 /// What the rules say, by looking at everything again at every step.
 pub(super) struct Model<'a> {
     config: &'a EngineConfig,
-    /// Per device: largest time seen.
-    newest: BTreeMap<&'static str, i64>,
-    /// Per operator: accepted readings in order of arrival, with the starts of the
-    /// windows that took them.
-    held: Vec<Vec<(Given, Vec<i64>)>>,
-    /// Per operator: lines that are out, by (end, start, device, channel) with revisions.
-    told: Vec<BTreeMap<Key, u32>>,
-    /// Per operator: rolling lines to come.
-    pending: Vec<Vec<(i64, &'static str, &'static str)>>,
+    devices: BTreeMap<&'static str, Device>,
+    floor: i64,
+    now: Option<i64>,
+    /// Watermark over all devices.
+    all: i64,
+    operators: Vec<Operator<'a>>,
     pub(super) out: Vec<String>,
     pub(super) late_partial: u64,
 }
 
-type Key = (i64, i64, &'static str, &'static str);
-
 impl<'a> Model<'a> {
     pub(super) fn new(config: &'a EngineConfig) -> Self {
-        let n = config.windows.len();
+        let operators = config.windows.iter();
         Self {
             config,
-            newest: BTreeMap::new(),
-            held: vec![Vec::new(); n],
-            told: vec![BTreeMap::new(); n],
-            pending: vec![Vec::new(); n],
+            devices: BTreeMap::new(),
+            floor: i64::MIN,
+            now: None,
+            all: i64::MIN,
+            operators: operators
+                .map(|spec| Operator::new(spec, config.time.allowed_lateness.0))
+                .collect(),
             out: Vec::new(),
             late_partial: 0,
         }
     }
 
     fn watermark(&self, device: &str) -> i64 {
-        let newest = self.newest.get(device).copied().unwrap_or(i64::MIN);
-        newest.saturating_sub(self.config.time.out_of_order.0)
+        let device = &self.devices[device];
+        let bound = self.config.time.out_of_order.0;
+        let by_time = device.newest.map_or(i64::MIN, |t| t.saturating_sub(bound));
+        by_time.max(device.floor).max(self.floor)
+    }
+
+    /// Watermarks of all scopes: a device, or all of them.
+    fn watermarks(&self) -> BTreeMap<Option<&'static str>, i64> {
+        let devices = self.devices.keys().map(|d| (Some(*d), self.watermark(d)));
+        devices.chain([(None, self.all)]).collect()
+    }
+
+    /// The least of those that are active; of none the largest; never back.
+    fn move_all(&mut self) {
+        let active = |d: &Device| matches!(d.heard, Heard::At(_) | Heard::BeforeTheClock);
+        let of = |name: &&str| self.watermark(name);
+        let least = self.devices.iter().filter(|(_, d)| active(d));
+        let least = least.map(|(name, _)| of(name)).min();
+        let heard = self.devices.iter().filter(|(_, d)| d.newest.is_some());
+        let largest = heard.map(|(name, _)| of(name)).max();
+        let all = least.or(largest).unwrap_or(self.floor);
+        self.all = self.all.max(all).max(self.floor);
+    }
+
+    fn device(&mut self, name: &'static str) -> &mut Device {
+        self.devices.entry(name).or_insert(Device {
+            newest: None,
+            floor: i64::MIN,
+            heard: Heard::Never,
+        })
     }
 
     pub(super) fn reading(&mut self, given: Given) {
-        let (device, channel, time, _) = given;
-        let before = self.watermark(device);
-        let newest = self.newest.entry(device).or_insert(time);
-        *newest = time.max(*newest);
-        let after = self.watermark(device);
-        let (mut refused, mut takers, mut partly) = (0, 0, false);
-        for (at, spec) in self.config.windows.iter().enumerate() {
-            match spec.kind.clone() {
-                WindowKind::Tumbling { .. } | WindowKind::Hopping { .. } => {
-                    let ends = |s: &i64| s + size_of(&spec.kind);
-                    let lateness = self.config.time.allowed_lateness.0;
-                    let mut over = starts(&spec.kind, time);
-                    takers += usize::from(!over.is_empty());
-                    let all = over.len();
-                    over.retain(|s| ends(s) + lateness > before);
-                    refused += usize::from(over.is_empty() && all > 0);
-                    partly |= over.len() < all;
-                    if !over.is_empty() {
-                        self.held[at].push((given, over.clone()));
-                    }
-                    for start in over.iter().filter(|s| ends(s) <= before) {
-                        self.tell(at, (ends(start), *start, device, channel), before);
-                    }
-                }
-                WindowKind::Sliding { size, bounds } => {
-                    takers += 1;
-                    partly |= time < before;
-                    // Some line at before or later would reach back to it.
-                    if !reaches(time, before.max(time), size, bounds) {
-                        refused += 1;
-                    } else {
-                        self.held[at].push((given, Vec::new()));
-                        if time >= before {
-                            self.pending[at].push((time, device, channel));
-                        }
-                    }
-                }
-                WindowKind::Rows { .. } | WindowKind::Session { .. } => {}
-            }
-            self.advance(at, Some(device), after);
+        let (device, channel, time, value) = given;
+        self.device(device);
+        self.register(device, channel);
+        if self
+            .now
+            .is_some_and(|now| time > now + self.config.time.future_guard.0)
+        {
+            self.out
+                .push(format!("quarantine {device} {channel} {time}"));
+            return;
         }
-        self.late_partial += u64::from(partly && refused < takers);
-        if refused > 0 && refused == takers {
+        let before = self.watermarks();
+        let heard = self.now.map_or(Heard::BeforeTheClock, Heard::At);
+        let known = self.device(device);
+        known.newest = known.newest.max(Some(time));
+        known.heard = heard;
+        self.move_all();
+        let mut verdicts = Vec::new();
+        for at in 0..self.operators.len() {
+            if self.config.windows[at].from == Source::Readings {
+                let spec = &self.config.windows[at];
+                let takes = spec.channels.as_ref();
+                if takes.is_none_or(|channels| channels.iter().any(|c| c == channel)) {
+                    let item = Item::reading(self.operators[at].key(device, channel), time, value);
+                    let scope = item.key.0;
+                    verdicts.push(self.operators[at].take(item, before[&scope]));
+                }
+            }
+            self.turn(at, &before);
+        }
+        verdicts.retain(|taken| *taken != Taken::Nothing);
+        let none = verdicts.iter().filter(|v| **v == Taken::None).count();
+        let late_all = none > 0 && none == verdicts.len();
+        let partly = verdicts.iter().any(|v| *v != Taken::All);
+        self.late_partial += u64::from(partly && !late_all);
+        self.end_step();
+        if late_all {
             self.out.push(format!("late {device} {channel} {time}"));
         }
     }
 
-    fn advance(&mut self, at: usize, device: Option<&str>, watermark: i64) {
-        let mine = |d: &str| device.is_none_or(|one| one == d);
-        match self.config.windows[at].kind.clone() {
-            kind @ (WindowKind::Tumbling { .. } | WindowKind::Hopping { .. }) => {
-                let mut due: Vec<Key> = Vec::new();
-                for ((d, channel, ..), over) in &self.held[at] {
-                    for start in over {
-                        let key = (start + size_of(&kind), *start, *d, *channel);
-                        if mine(d) && key.0 <= watermark && !self.told[at].contains_key(&key) {
-                            due.push(key);
-                        }
-                    }
+    /// What an operator does in a step beside taking a reading: it takes the rows of its
+    /// source as if the watermarks had not moved, then they have.
+    fn turn(&mut self, at: usize, before: &BTreeMap<Option<&'static str>, i64>) {
+        let spec = &self.config.windows[at];
+        if let Source::Window(from) = spec.from {
+            let from = usize::from(from);
+            let lines = self.operators[from].out.clone();
+            for line in lines {
+                let takes = spec.channels.as_ref().zip(line.key.1);
+                if takes.is_some_and(|(channels, one)| channels.iter().all(|c| c != one)) {
+                    continue;
                 }
-                due.sort_unstable();
-                due.dedup();
-                due.into_iter()
-                    .for_each(|key| self.tell(at, key, watermark));
+                let slot = self.operators[from].slot(line.key);
+                let item = self.operators[at].fed(&line, slot);
+                let scope = item.key.0;
+                let taken = self.operators[at].take(item, before[&scope]);
+                self.operators[at].late_derived += u64::from(taken == Taken::None);
             }
-            WindowKind::Sliding { size, bounds } => {
-                let due = |p: &(i64, &str, &str)| mine(p.1) && p.0 < watermark;
-                let mut now: Vec<_> = self.pending[at].iter().copied().filter(due).collect();
-                self.pending[at].retain(|p| !due(p));
-                now.sort_unstable();
-                for (time, device, channel) in now {
-                    let inside = |g: &&Given| {
-                        g.0 == device
-                            && g.1 == channel
-                            && g.2 <= time
-                            && reaches(g.2, time, size, bounds)
-                    };
-                    let held = self.held[at].iter().map(|(given, _)| given);
-                    let figures = figures(held.filter(inside));
-                    self.out
-                        .push(format!("{at} {device} {channel} {time} {figures}"));
-                }
+        }
+        let after = self.watermarks();
+        self.operators[at].advance(&after);
+    }
+
+    /// Slots are numbered in order of first sight of a series.
+    fn register(&mut self, device: &'static str, channel: &'static str) {
+        for at in 0..self.operators.len() {
+            let takes = |at: usize| {
+                let channels = self.config.windows[at].channels.as_ref();
+                channels.is_none_or(|channels| channels.iter().any(|c| c == channel))
+            };
+            let (mut comes, mut from) = (takes(at), self.config.windows[at].from);
+            while let Source::Window(source) = from {
+                comes &= takes(usize::from(source));
+                from = self.config.windows[usize::from(source)].from;
             }
-            WindowKind::Rows { .. } | WindowKind::Session { .. } => {}
+            if comes {
+                let key = self.operators[at].key(device, channel);
+                self.operators[at].slot(key);
+            }
         }
     }
 
-    fn tell(&mut self, at: usize, key: Key, watermark: i64) {
-        let (end, start, device, channel) = key;
-        let inside = |(g, over): &&(Given, Vec<i64>)| {
-            g.0 == device && g.1 == channel && over.contains(&start)
+    fn end_step(&mut self) {
+        for (at, operator) in self.operators.iter_mut().enumerate() {
+            let lines = std::mem::take(&mut operator.out);
+            self.out.extend(lines.iter().map(|line| words(at, line)));
+        }
+    }
+
+    pub(super) fn watermark_line(&mut self, device: Option<&'static str>, time: i64) {
+        if let Some(name) = device {
+            self.device(name);
+        }
+        let before = self.watermarks();
+        match device {
+            None => self.floor = self.floor.max(time),
+            Some(name) => {
+                let known = self.device(name);
+                known.floor = known.floor.max(time);
+            }
+        }
+        self.move_all();
+        for at in 0..self.operators.len() {
+            self.turn(at, &before);
+        }
+        self.end_step();
+    }
+
+    pub(super) fn clock(&mut self, time: i64) {
+        let now = self.now.map_or(time, |now| now.max(time));
+        self.now = Some(now);
+        let before = self.watermarks();
+        let IdleAfter::After(patience) = self.config.time.idle_after else {
+            panic!("the model knows a fixed patience only");
         };
-        let figures = figures(self.held[at].iter().filter(inside).map(|(given, _)| given));
-        let revision = self.told[at]
-            .entry(key)
-            .and_modify(|r| *r += 1)
-            .or_insert(0);
-        let is_final = end.saturating_add(self.config.time.allowed_lateness.0) <= watermark;
-        self.out.push(format!(
-            "{at} {device} {channel} {start} {end} {revision} {is_final} {figures}"
-        ));
+        let mut silent: Vec<Option<&'static str>> = Vec::new();
+        for (name, device) in &mut self.devices {
+            match device.heard {
+                Heard::BeforeTheClock => device.heard = Heard::At(now),
+                Heard::At(heard) if now - heard >= patience.0 => {
+                    device.heard = Heard::Idle;
+                    silent.push(Some(name));
+                }
+                Heard::At(_) | Heard::Never | Heard::Idle => {}
+            }
+        }
+        if !silent.is_empty() {
+            self.move_all();
+            let active = |d: &Device| matches!(d.heard, Heard::At(_) | Heard::BeforeTheClock);
+            if !self.devices.values().any(active) {
+                silent.push(None);
+            }
+        }
+        for at in 0..self.operators.len() {
+            self.turn(at, &before);
+            self.operators[at].idle(&silent);
+        }
+        self.end_step();
     }
 
     pub(super) fn finish(&mut self) {
-        for at in 0..self.held.len() {
-            self.advance(at, None, i64::MAX);
-        }
+        self.watermark_line(None, i64::MAX);
+    }
+
+    pub(super) fn late_derived(&self) -> u64 {
+        self.operators.iter().map(|op| op.late_derived).sum()
     }
 }
 
-fn reaches(time: i64, at: i64, size: Span, bounds: Bounds) -> bool {
-    match bounds {
-        Bounds::HalfOpen => time > at - size.0,
-        Bounds::Closed => time >= at - size.0,
+fn key_words((device, channel): Key) -> String {
+    format!("{} {}", device.unwrap_or("*"), channel.unwrap_or("*"))
+}
+
+fn words(at: usize, line: &Line) -> String {
+    let (key, figures) = (key_words(line.key), figures(&line.values));
+    match line.window {
+        None => format!("{at} {key} @{} {figures}", line.time),
+        Some((start, end)) => format!(
+            "{at} {key} {start} {end} r{} {} {} {figures}",
+            line.revision, line.is_final, line.idle
+        ),
     }
 }
 
-fn figures<'a>(readings: impl Iterator<Item = &'a Given>) -> String {
-    let mut with: Vec<(i64, f64)> = readings
-        .filter_map(|g| Some((g.2, f64::from(g.3?))))
-        .collect();
-    with.sort_by_key(|(time, _)| *time);
-    let values = || with.iter().map(|(_, x)| *x);
+/// Figures of values in the order in which they came into the window.
+fn figures(values: &[(i64, f64)]) -> String {
+    let only = || values.iter().map(|(_, x)| *x);
     let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:?}"));
-    let sum = (!with.is_empty()).then(|| values().sum());
+    let sum = (!values.is_empty()).then(|| only().sum());
     format!(
         "{} {} {} {} {} {}",
-        with.len(),
+        values.len(),
         number(sum),
-        number(values().min_by(f64::total_cmp)),
-        number(values().max_by(f64::total_cmp)),
-        number(values().next()),
-        number(values().next_back()),
+        number(only().min_by(f64::total_cmp)),
+        number(only().max_by(f64::total_cmp)),
+        // The first of the earliest, and the last of the latest.
+        number(values.iter().min_by_key(|(time, _)| *time).map(|v| v.1)),
+        number(values.iter().max_by_key(|(time, _)| *time).map(|v| v.1)),
     )
 }
 
 /// A row in the model's words.
 pub(super) fn in_words(row: RowView<'_>) -> String {
-    let device = row.device().unwrap_or_default();
-    let channel = row.channel().unwrap_or_default();
+    let (device, channel) = (row.device().unwrap_or("*"), row.channel().unwrap_or("*"));
     let cell = |cell: Cell| match cell {
         Cell::Null => "null".to_owned(),
         Cell::Count(n) => n.to_string(),
@@ -217,16 +285,17 @@ pub(super) fn in_words(row: RowView<'_>) -> String {
     };
     let cells: Vec<String> = row.cells().map(|(_, c)| cell(c)).collect();
     let cells = cells.join(" ");
+    let time = row.time().0;
     let StreamId::Window(at) = row.stream() else {
-        return format!("late {device} {channel} {}", row.time().0);
+        return format!("{} {device} {channel} {time}", row.stream_name());
     };
-    let of = row.row;
-    match of.kind {
+    let row = row.row;
+    match row.kind {
         Kind::Window => format!(
-            "{at} {device} {channel} {} {} {} {} {cells}",
-            of.start, of.end, of.revision, of.is_final
+            "{at} {device} {channel} {} {} r{} {} {} {cells}",
+            row.start, row.end, row.revision, row.is_final, row.idle
         ),
-        Kind::Line => format!("{at} {device} {channel} {} {cells}", of.end),
+        Kind::Line => format!("{at} {device} {channel} @{time} {cells}"),
         Kind::Aside(_) => String::new(),
     }
 }
