@@ -564,25 +564,25 @@ fn every_update_final_only_and_finalize() {
             "on close",
             Emit::OnClose,
             false,
-            "0 0 false 1|0 1 false 2|10 0 true 1|30 0 true 1",
+            "0 r0 false 1|0 r1 false 2|10 r0 true 1|30 r0 true 1",
         ),
         (
             "finalize",
             Emit::OnClose,
             true,
-            "0 0 false 1|0 1 false 2|0 2 true 2|10 0 true 1|30 0 true 1",
+            "0 r0 false 1|0 r1 false 2|0 r2 true 2|10 r0 true 1|30 r0 true 1",
         ),
         (
             "every update",
             Emit::EveryUpdate,
             false,
-            "0 0 false 1|10 0 false 1|0 1 false 2|30 0 false 1",
+            "0 r0 false 1|10 r0 false 1|0 r1 false 2|30 r0 false 1",
         ),
         (
             "final only",
             Emit::FinalOnly,
             false,
-            "0 0 true 2|10 0 true 1|30 0 true 1",
+            "0 r0 true 2|10 r0 true 1|30 r0 true 1",
         ),
     ] {
         let mut spec = window("w", tumbling(10, 0));
@@ -595,7 +595,7 @@ fn every_update_final_only_and_finalize() {
             .iter()
             .map(|w| {
                 let parts: Vec<&str> = w.split(' ').collect();
-                format!("{} {} {} {}", parts[3], parts[5], parts[6], parts[7])
+                format!("{} {} {} {}", parts[3], parts[5], parts[6], parts[8])
             })
             .collect();
         assert_eq!(short.join("|"), want, "{name}");
@@ -621,11 +621,11 @@ fn rolling_lines_at_every_update_do_not_wait() {
     assert_eq!(
         words,
         [
-            "0 a x 1 1 1.0",
-            "0 a x 9 2 5.0",
-            "0 a x 4 2 3.0",
-            "0 a x 12 3 5.0",
-            "0 a x 2 2 7.0"
+            "0 a x @1 1 1.0",
+            "0 a x @9 2 5.0",
+            "0 a x @4 2 3.0",
+            "0 a x @12 3 5.0",
+            "0 a x @2 2 7.0"
         ]
     );
 }
