@@ -10,6 +10,7 @@ pub mod broker;
 pub mod device;
 pub mod dice;
 pub mod gateway;
+pub mod hand;
 pub mod line;
 pub mod model;
 pub mod receiver;
