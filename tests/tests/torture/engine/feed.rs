@@ -63,7 +63,7 @@ const PARTITIONS: [u16; 3] = [1, 4, 16];
 const TIMES: [&str; 3] = [
     "out_of_order = \"5s\"",
     "out_of_order = \"5s\"\nallowed_lateness = \"30s\"",
-    "out_of_order = \"5s\"\nallowed_lateness = \"1m\"\nidle_after = \"200ms\"",
+    "out_of_order = \"5s\"\nallowed_lateness = \"1m\"\nidle_after = \"100ms\"",
 ];
 
 const WINDOWS: &str = r#"
@@ -102,6 +102,35 @@ size = "30s"
 key = ["device"]
 aggregates = ["count", "min", "last"]
 emit = "final_only"
+
+[[window]]
+name = "latest"
+kind = "rows"
+rows = 40
+aggregates = ["count", "mean", "min"]
+
+[[window]]
+name = "busy"
+kind = "session"
+gap = "10s"
+aggregates = ["count", "mean", "last"]
+
+[[window]]
+name = "five"
+kind = "tumbling"
+size = "5m"
+from = "minute"
+merge = true
+aggregates = ["count", "mean", "stddev", "p95"]
+
+[[window]]
+name = "trend"
+kind = "sliding"
+size = "3m"
+from = "hops"
+value = "sum"
+bounds = "closed"
+aggregates = ["count", "max"]
 "#;
 
 /// The config of a directory: its seed chooses among pipelines and partition counts.

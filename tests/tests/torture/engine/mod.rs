@@ -46,6 +46,7 @@ struct Sum {
     at_points: u64,
     behind: u64,
     readings: u64,
+    clocks: u64,
     rows: u64,
 }
 
@@ -57,12 +58,14 @@ impl fmt::Display for Sum {
             at_points,
             behind,
             readings,
+            clocks,
             rows,
         } = self;
         write!(
             f,
             "{kills} kills, {in_opening} of them in the opening, {at_points} at fault points, \
-             {behind} with windows to compute; {readings} readings gave {rows} rows, all equal"
+             {behind} with windows to compute; {readings} readings and {clocks} times gave {rows} \
+             rows, all equal"
         )
     }
 }
@@ -207,6 +210,7 @@ fn one_dir(seed: u64, rounds: u64, sum: &mut Sum) -> Result<(), String> {
         }
     }
     sum.readings += last.readings;
+    sum.clocks += last.clocks;
     sum.rows += last.rows;
     Ok(())
 }

@@ -13,7 +13,7 @@ use forebay_core::log::block::Body;
 use forebay_core::log::decode::decode;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{LATE, QUARANTINE, READINGS};
-use forebay_core::record::{Record, Series};
+use forebay_core::record::{ClockTrust, Record, Series};
 use forebay_core::topics::TopicTable;
 use forebay_core::units::{Offset, PartitionId, TopicId};
 use forebay_node::store::LogReader;
@@ -36,6 +36,8 @@ pub(super) enum Reach {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) readings: u64,
+    /// What the gateway's clock said.
+    pub(super) clocks: u64,
     pub(super) rows: u64,
     /// Rows that the log does not have yet.
     pub(super) missing: u64,
@@ -60,9 +62,10 @@ pub(super) fn check(dir: &Path, config: &EngineConfig, reach: Reach) -> Result<F
     let partitions: Vec<PartitionId> = partitions.map(|at| at.partition).collect();
     let mut known = Vec::new();
     for partition in partitions {
-        let (readings, want) = recompute(&mut reader, config, partition)?;
-        found.readings += readings;
-        for (stream, want) in (0..).zip(&want) {
+        let fresh = recompute(&mut reader, config, partition)?;
+        found.readings += fresh.readings;
+        found.clocks += fresh.clocks;
+        for (stream, want) in fresh.lines.iter().enumerate() {
             let (name, topic) = match config.windows.get(stream) {
                 Some(window) => (&*window.name, topics.get(&window.name).copied()),
                 None if stream == config.windows.len() => ("late", Some(LATE)),
@@ -129,13 +132,12 @@ fn compare(
     Ok(())
 }
 
-/// The rows of each window, then the late ones and those in quarantine; and how many
-/// readings there are.
+/// A fresh engine that was fed all of a partition.
 fn recompute(
     reader: &mut LogReader,
     config: &EngineConfig,
     partition: PartitionId,
-) -> Result<(u64, Vec<Lines>), String> {
+) -> Result<Fresh, String> {
     let at = TopicPartition {
         topic: READINGS,
         partition,
@@ -146,31 +148,37 @@ fn recompute(
         rows: Rows::new(),
         lines: vec![Vec::new(); config.windows.len() + 2],
         readings: 0,
+        clocks: 0,
     };
     blocks(reader, at, |body| match body {
         Body::Readings { series, records } => {
             for record in records {
-                fresh.take(&series, &record);
+                fresh.take(&series, &record)?;
             }
             Ok(())
         }
         Body::Rows(_) => Err("rows among the readings".into()),
     })?;
     fresh.step();
-    Ok((fresh.readings, fresh.lines))
+    Ok(fresh)
 }
 
 struct Fresh {
     engine: Engine,
     batch: Batch,
     rows: Rows,
+    /// Of each window, then the late ones and those in quarantine.
     lines: Vec<Lines>,
     readings: u64,
+    clocks: u64,
 }
 
 impl Fresh {
-    fn take(&mut self, series: &[Series], record: &Record) {
+    fn take(&mut self, series: &[Series], record: &Record) -> Result<(), String> {
         match record {
+            Record::Reading(reading) if reading.is_unsynced() => {
+                return Err("a recorded reading waits for the clock".into());
+            }
             Record::Reading(reading) => {
                 let series = &series[usize::from(reading.series)];
                 let id = self.engine.series(&series.uid.to_string(), &series.name);
@@ -180,13 +188,28 @@ impl Fresh {
                 self.batch.push(id, reading.time, value, None);
             }
             Record::Gap(_) => {}
-            Record::Clock(_) => {}
+            Record::Clock(clock) => {
+                self.step();
+                match clock.trust {
+                    ClockTrust::No => self.engine.on_clock_lost(),
+                    ClockTrust::Yes | ClockTrust::Since(_) => {
+                        self.engine.on_clock(clock.now, &mut self.rows);
+                    }
+                }
+                self.write();
+                self.clocks += 1;
+            }
         }
+        Ok(())
     }
 
     fn step(&mut self) {
         self.engine.on_batch(&self.batch, &mut self.rows);
         self.batch.clear();
+        self.write();
+    }
+
+    fn write(&mut self) {
         let windows = self.lines.len() - 2;
         for row in self.engine.views(&self.rows) {
             let stream = match row.stream() {
