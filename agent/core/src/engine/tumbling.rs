@@ -3,59 +3,34 @@
 //!
 //! A window is open until it is written for its close, then closed until no late
 //! reading can change it, then gone. The newest window of a key stands in an array by
-//! slot, so that a reading in order costs one look-up; older ones stand in a tree.
-//! Memory: windows between `W - allowed_lateness` and the newest reading, each at most
-//! 128 bytes beside the values that percentiles keep, and one such place per key.
-//! Knows no series names and no devices' times.
+//! slot, so that a reading in order costs one look-up; older ones that are open stand in
+//! a queue per key, since they close in order, and closed ones, which are seldom looked
+//! at, in one tree. Memory: windows between `W - allowed_lateness` and the newest
+//! reading, each at most 128 bytes beside the values that percentiles keep, and one such
+//! place per key. Knows no series names and no devices' times.
 
-use std::collections::BTreeMap;
+mod held;
 
+use self::held::{Held, Phase, Window};
 use crate::engine::chain::Parts;
 use crate::engine::config::{Emit, Grid};
 use crate::engine::counters::Taken;
-use crate::engine::figures::{Figures, Wants};
+use crate::engine::figures::Wants;
 use crate::engine::kernel::{At, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
 use crate::engine::route::Slot;
 use crate::engine::state;
 use crate::engine::value::is_null;
-use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
+use crate::log::bytes::{Malformed, Reader};
 
 /// The operator of one `[[window]]` of this kind.
 #[derive(Debug)]
 pub(super) struct Tumbling {
     grid: Grid,
     wants: Wants,
-    /// Of each key the newest window, or a place for it.
-    newest: Vec<Window>,
-    older: BTreeMap<(Slot, i64), Window>,
+    held: Held,
     parts: Parts,
     due: Vec<Due>,
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// No window.
-    Vacant,
-    Open,
-    Closed,
-}
-
-#[derive(Debug)]
-struct Window {
-    start: i64,
-    end: i64,
-    /// Of the next line.
-    revision: u32,
-    phase: Phase,
-    /// Holds a reading that no line tells of yet.
-    untold: bool,
-    said_final: bool,
-    /// Of the newest window: the key has older ones.
-    has_older: bool,
-    figures: Figures,
-}
-
-const _: () = assert!(size_of::<Window>() <= 128);
 
 /// A window that has to be written.
 #[derive(Debug, Clone, Copy)]
@@ -74,74 +49,19 @@ enum Why {
     Idle,
 }
 
-impl Window {
-    fn new((start, end): (i64, i64), phase: Phase, wants: Wants) -> Self {
-        Self {
-            start,
-            end,
-            revision: 0,
-            phase,
-            untold: false,
-            said_final: false,
-            has_older: false,
-            figures: Figures::new(wants),
-        }
-    }
-
-    /// Whether a reading at this time needs nothing but to be added.
-    #[inline]
-    fn is_open_at(&self, time: i64) -> bool {
-        (self.start <= time) & (time < self.end) & (self.phase == Phase::Open)
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        let flags = u8::from(self.phase == Phase::Closed)
-            | u8::from(self.untold) << 1
-            | u8::from(self.said_final) << 2;
-        put_zigzag(out, self.start);
-        put_zigzag(out, self.end);
-        put_varint(out, self.revision.into());
-        out.push(flags);
-        self.figures.encode(out);
-    }
-
-    fn decode(from: &mut Reader<'_>, wants: Wants) -> Result<Self, Malformed> {
-        let (start, end) = (from.zigzag()?, from.zigzag()?);
-        let revision = state::u32(from)?;
-        let flags = from.byte()?;
-        if flags > 7 || end <= start {
-            return Err(from.malformed());
-        }
-        let phase = match flags & 1 {
-            0 => Phase::Open,
-            _ => Phase::Closed,
-        };
-        Ok(Self {
-            start,
-            end,
-            revision,
-            phase,
-            untold: flags & 2 != 0,
-            said_final: flags & 4 != 0,
-            has_older: false,
-            figures: Figures::decode(from, wants)?,
-        })
-    }
-}
-
 impl Tumbling {
     pub(super) fn new(grid: Grid, wants: Wants) -> Self {
         Self {
             grid,
             wants,
-            newest: Vec::new(),
-            older: BTreeMap::new(),
+            held: Held::new(wants),
             parts: Parts::default(),
             due: Vec::new(),
         }
     }
 
     /// Takes what is not simply the next reading of an open window.
+    #[inline(never)]
     fn take_slowly(
         &mut self,
         common: &mut Common,
@@ -156,7 +76,7 @@ impl Tumbling {
         }
         let late = common.leaves_at(end) <= given.watermark;
         let phase = if late { Phase::Closed } else { Phase::Open };
-        let window = self.window_at(given.slot, (start, end), phase);
+        let window = self.held.window_at(given.slot, (start, end), phase);
         window.untold = true;
         if fed.part.is_none() && !is_null(given.value) {
             window.figures.add(given.time, given.value);
@@ -180,110 +100,39 @@ impl Tumbling {
         Taken::All
     }
 
-    /// The window of a key, made when there is none.
-    fn window_at(&mut self, slot: Slot, (start, end): (i64, i64), phase: Phase) -> &mut Window {
-        let newest = &mut self.newest[slot as usize];
-        if newest.phase != Phase::Vacant && newest.start == start {
-            return newest;
-        }
-        let fresh = || Window::new((start, end), phase, self.wants);
-        if newest.phase == Phase::Vacant && !newest.has_older {
-            *newest = fresh();
-            return newest;
-        }
-        if newest.phase != Phase::Vacant && newest.start < start {
-            let before = std::mem::replace(newest, fresh());
-            newest.has_older = true;
-            self.older.insert((slot, before.start), before);
-            return newest;
-        }
-        newest.has_older = true;
-        self.older.entry((slot, start)).or_insert_with(fresh)
-    }
-
-    fn window(&mut self, slot: Slot, start: i64) -> Option<&mut Window> {
-        let newest = &mut self.newest[slot as usize];
-        if newest.phase != Phase::Vacant && newest.start == start {
-            return Some(newest);
-        }
-        self.older.get_mut(&(slot, start))
-    }
-
     /// Writes a line for a window.
     fn write(
         &mut self,
         common: &Common,
         (slot, start): (Slot, i64),
-        (watermark, idle): (i64, bool),
+        told: (i64, bool),
         at: At<'_>,
         out: &mut Out,
     ) {
-        let newest = &mut self.newest[slot as usize];
-        let window = if newest.phase != Phase::Vacant && newest.start == start {
-            newest
-        } else {
-            let window = self.older.get_mut(&(slot, start));
-            window.expect("only windows that are held are written")
-        };
-        let is_final = !idle && common.final_at(window.end) <= watermark;
-        let line = WindowLine {
-            cause: at.cause,
-            slot,
-            start,
-            end: window.end,
-            revision: window.revision,
-            is_final,
-            idle,
-        };
-        window.revision += 1;
-        window.untold = false;
-        window.said_final = is_final;
-        if common.is_chained() {
-            let mut figures = window.figures.clone();
-            self.parts.add_to(&mut figures, (slot, start));
-            common.write(&line, &mut figures, out);
-        } else {
-            common.write(&line, &mut window.figures, out);
-        }
-    }
-
-    /// All windows of a key, the newest first.
-    fn windows(&self, slot: Slot) -> impl Iterator<Item = &Window> {
-        let newest = &self.newest[slot as usize];
-        let older = newest.has_older.then(|| self.older_of(slot));
-        let held = Some(newest).filter(|w| w.phase != Phase::Vacant);
-        held.into_iter().chain(older.into_iter().flatten())
-    }
-
-    fn older_of(&self, slot: Slot) -> impl Iterator<Item = &Window> {
-        let of_slot = self.older.range((slot, i64::MIN)..=(slot, i64::MAX));
-        of_slot.map(|(_, window)| window)
+        let window = self.held.window(slot, start);
+        let window = window.expect("only windows that are held are written");
+        write(common, (slot, window, &self.parts), told, at, out);
     }
 
     fn collect_due(&mut self, common: &Common, (scope, watermark): Moved) {
         let mut due = std::mem::take(&mut self.due);
         for slot in common.routes.slots_of(scope) {
-            for window in self.windows(*slot) {
-                let why = match window.phase {
-                    Phase::Vacant => continue,
-                    Phase::Open if common.leaves_at(window.end) <= watermark => Why::Close,
-                    Phase::Closed
-                        if common.finalize
-                            && !window.said_final
-                            && common.final_at(window.end) <= watermark =>
-                    {
-                        Why::BecameFinal
-                    }
-                    Phase::Open | Phase::Closed => continue,
-                };
-                due.push(Due {
-                    end: window.end,
-                    start: window.start,
-                    slot: *slot,
-                    watermark,
-                    why,
-                });
+            let one = |window: &Window, why| Due {
+                end: window.end,
+                start: window.start,
+                slot: *slot,
+                watermark,
+                why,
+            };
+            if common.finalize {
+                let closed = self.held.all_closed(*slot);
+                let over = closed.take_while(|w| common.final_at(w.end) <= watermark);
+                let unsaid = over.filter(|window| !window.said_final);
+                due.extend(unsaid.map(|window| one(window, Why::BecameFinal)));
             }
+            let open = self.held.all_open(*slot);
+            let over = open.take_while(|window| common.leaves_at(window.end) <= watermark);
+            due.extend(over.map(|window| one(window, Why::Close)));
         }
         self.due = due;
     }
@@ -309,8 +158,7 @@ impl Tumbling {
     }
 
     fn close(&mut self, common: &Common, due: Due, at: At<'_>, out: &mut Out) {
-        let id = (due.slot, due.start);
-        let Some(window) = self.window(due.slot, due.start) else {
+        let Some(window) = self.held.window(due.slot, due.start) else {
             return;
         };
         window.phase = Phase::Closed;
@@ -321,39 +169,59 @@ impl Tumbling {
             Emit::EveryUpdate => false,
         };
         if tells {
-            self.write(common, id, (due.watermark, false), at, out);
+            let told = (due.watermark, false);
+            write(common, (due.slot, window, &self.parts), told, at, out);
         }
     }
 
-    /// Also sets the scope's timer anew.
+    /// Also puts what was closed in its place, and sets the scope's timer anew.
     fn drop_final(&mut self, common: &mut Common, (scope, watermark): Moved) {
         for index in 0..common.routes.slots_of(scope).len() {
             let slot = common.routes.slots_of(scope)[index];
-            let newest = &mut self.newest[slot as usize];
-            let mut over = Vec::new();
-            if newest.phase == Phase::Closed && common.final_at(newest.end) <= watermark {
-                over.push(newest.start);
-                newest.phase = Phase::Vacant;
-            }
-            if newest.has_older {
-                let before = over.len();
-                let final_at = |window: &&Window| common.final_at(window.end) <= watermark;
-                let closed = self.older_of(slot).filter(|w| w.phase == Phase::Closed);
-                over.extend(closed.filter(final_at).map(|window| window.start));
-                for start in &over[before..] {
-                    self.older.remove(&(slot, *start));
+            let is_over = |window: &Window| common.final_at(window.end) <= watermark;
+            let parts = &mut self.parts;
+            self.held.settle(slot, is_over, |start| {
+                if common.is_chained() {
+                    parts.forget((slot, start));
                 }
-                let has_older = self.older_of(slot).next().is_some();
-                self.newest[slot as usize].has_older = has_older;
-            }
-            if common.is_chained() {
-                over.iter()
-                    .for_each(|start| self.parts.forget((slot, *start)));
-            }
-            for window in self.windows(slot) {
+            });
+            // Those that come first of each kind: the others come later.
+            let closed = self.held.all_closed(slot).next();
+            let open = self.held.all_open(slot).next();
+            for window in closed.into_iter().chain(open) {
                 common.timers.sooner(scope, timer_of(common, window));
             }
         }
+    }
+}
+
+/// Writes a line for a window, at this watermark, because of idleness or not.
+fn write(
+    common: &Common,
+    (slot, window, parts): (Slot, &mut Window, &Parts),
+    (watermark, idle): (i64, bool),
+    at: At<'_>,
+    out: &mut Out,
+) {
+    let is_final = !idle && common.final_at(window.end) <= watermark;
+    let line = WindowLine {
+        cause: at.cause,
+        slot,
+        start: window.start,
+        end: window.end,
+        revision: window.revision,
+        is_final,
+        idle,
+    };
+    window.revision += 1;
+    window.untold = false;
+    window.said_final = is_final;
+    if common.is_chained() {
+        let mut figures = window.figures.clone();
+        parts.add_to(&mut figures, (slot, window.start));
+        common.write(&line, &mut figures, out);
+    } else {
+        common.write(&line, &mut window.figures, out);
     }
 }
 
@@ -378,18 +246,13 @@ fn timer_of(common: &Common, window: &Window) -> i64 {
 
 impl Kernel for Tumbling {
     fn add_slot(&mut self) {
-        let vacant = Window::new((i64::MAX, i64::MIN), Phase::Vacant, self.wants);
-        // By an eighth: doubling would take as much room again as the windows.
-        if self.newest.len() == self.newest.capacity() {
-            self.newest.reserve_exact(self.newest.len() / 8 + 4);
-        }
-        self.newest.push(vacant);
+        self.held.add_slot();
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
         common.pages.touch(given.slot as usize);
-        let window = &mut self.newest[given.slot as usize];
+        let window = self.held.newest(given.slot);
         if window.is_open_at(given.time) && common.emit != Emit::EveryUpdate {
             if !is_null(given.value) {
                 window.figures.add(given.time, given.value);
@@ -427,8 +290,8 @@ impl Kernel for Tumbling {
         let mut due = std::mem::take(&mut self.due);
         for (scope, watermark) in silent {
             for slot in common.routes.slots_of(*scope) {
-                let open = self.windows(*slot).filter(|w| w.phase == Phase::Open);
-                due.extend(open.filter(|w| w.untold).map(|window| Due {
+                let untold = self.held.all_open(*slot).filter(|w| w.untold);
+                due.extend(untold.map(|window| Due {
                     end: window.end,
                     start: window.start,
                     slot: *slot,
@@ -442,13 +305,14 @@ impl Kernel for Tumbling {
     }
 
     fn state_rows(&self) -> u64 {
-        let held = self.newest.iter().filter(|w| w.phase != Phase::Vacant);
-        (held.count() + self.older.len()) as u64
+        self.held.len() as u64
     }
 
     fn encode(&self, slot: Slot, out: &mut Vec<u8>) {
-        state::put_len(out, self.windows(slot).count());
-        self.windows(slot).for_each(|window| window.encode(out));
+        state::put_len(out, self.held.windows(slot).count());
+        self.held
+            .windows(slot)
+            .for_each(|window| window.encode(out));
         self.parts.encode(slot, out);
     }
 
@@ -463,10 +327,8 @@ impl Kernel for Tumbling {
             let scope = common.routes.scope_of(slot);
             common.timers.sooner(scope, timer_of(common, &window));
             let span = (window.start, window.end);
-            let place = self.window_at(slot, span, window.phase);
-            let has_older = place.has_older;
+            let place = self.held.window_at(slot, span, window.phase);
             *place = window;
-            place.has_older = has_older;
         }
         self.parts.decode(slot, self.wants, from)
     }
