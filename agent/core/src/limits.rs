@@ -121,6 +121,8 @@ pub const CHECKPOINT_READINGS: u64 = 10_000;
 pub const CHECKPOINT_ROWS: u64 = 32_768;
 pub const CHECKPOINT_BYTES: u64 = 1024 * 1024;
 pub const CHECKPOINT_SPACING_US: u64 = 100_000;
+/// Bytes of all such rows together.
+pub const STORED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Rows in the topic `control` for what one start found missing of one partition, and
 /// ranges of it that are remembered as told.
 pub const LOSS_ROWS_MAX: usize = 64;

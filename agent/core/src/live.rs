@@ -59,6 +59,20 @@ pub struct Live {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveIndex(Option<usize>);
 
+impl LiveIndex {
+    /// The place as a number that can be kept; `None` of a channel that is not shown.
+    #[must_use]
+    pub fn number(self) -> Option<usize> {
+        self.0
+    }
+
+    /// The same from that number; one of no channel shows nothing.
+    #[must_use]
+    pub fn of_number(number: Option<usize>) -> Self {
+        Self(number)
+    }
+}
+
 /// All channels of one partition.
 #[derive(Debug, Clone, Default)]
 pub struct LiveTable {

@@ -45,6 +45,18 @@ impl<K> Parked<K> {
         self.waiting.is_empty()
     }
 
+    /// Those that wait, and the opening of the log that they are of.
+    #[must_use]
+    pub fn waiting(&self) -> (Epoch, &[Waiting<K>]) {
+        (self.epoch, &self.waiting)
+    }
+
+    /// The same from both.
+    #[must_use]
+    pub fn restore(epoch: Epoch, waiting: Vec<Waiting<K>>) -> Self {
+        Self { epoch, waiting }
+    }
+
     /// Keeps a reading; gives it back when there are too many.
     ///
     /// # Errors

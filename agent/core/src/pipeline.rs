@@ -169,7 +169,7 @@ impl Gateway {
             Input::BrokerMessage { topic, payload } => {
                 self.on_forward(|f| f.on_message(topic, payload, now.mono));
             }
-            Input::Query(id, query) => self.on_query(id, &query),
+            Input::Query(id, query) => self.on_query(id, &query, now.mono),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
             Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}
@@ -195,6 +195,7 @@ impl Gateway {
             .chain(self.forward.as_ref().and_then(Forward::next_deadline))
             .chain(self.retention.next_deadline())
             .chain(self.clock.next_deadline())
+            .chain(self.readers.next_deadline(&self.commit))
             .min()
     }
 
@@ -267,6 +268,7 @@ impl Gateway {
     fn on_committed(&mut self, token: CommitToken, now: Mono) {
         let Durable { heads, sources } = self.commit.committed(token);
         self.accounts.on_committed();
+        self.readers.on_committed();
         self.remove_counted();
         if self.founding == Founding::Written(token) {
             self.founding = Founding::Durable;
@@ -403,9 +405,15 @@ impl Gateway {
             };
             self.fetch(at, from, Reader::Derive(read));
         }
-        if let Some(entries) = self.readers.next_layout(&self.commit) {
+        if let Some(entries) = self.readers.next_layout(&self.commit, now) {
             self.keep(entries, now);
         }
+        if self.readers.wakes(&self.commit, now) {
+            self.commit.wake(now);
+        }
+        let notes = self.readers.take_notes().into_iter();
+        self.effects
+            .extend(notes.map(|text| Effect::Note(Note(text))));
     }
 
     fn keep(&mut self, entries: Vec<Entry>, now: Mono) {

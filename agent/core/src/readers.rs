@@ -4,22 +4,27 @@
 //! Holds always: readings of one device are fed in the order in which they were
 //! written, whatever partitions held them; what was written under one layout is read
 //! to its end, and its rows are given to the log, before a reading of the next one is
-//! fed. How far each derived topic has come is kept with its rows. Bound: one read
-//! per partition, or one while the past is read; [`STORED_ROWS_MAX`] rows of a topic
-//! are held to be known again. Knows no clock and no store.
+//! fed. How far each derived topic has come is kept with its rows, and the state of
+//! the engines now and then: a start goes on from there. Bound: one read per
+//! partition, or one while the past is read; [`STORED_ROWS_MAX`] rows of a topic and
+//! [`STORED_BYTES_MAX`] of all are held to be known again. Knows no clock and no store.
+
+mod start;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use forebay_wire::ids::DeviceUid;
 
+use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
-use crate::derive::{Derive, Known, Place, Since};
+use crate::derive::{Derive, Difference, Known, Place, Restored, Seat, Since, StoredLine};
+use crate::engine::STATE_VERSION;
 use crate::engine::config::EngineConfig;
 use crate::ingest::Router;
 use crate::layout::{Layouts, Stretch};
-use crate::limits::{DERIVE_KEPT_EVERY_US, STORED_ROWS_MAX};
+use crate::limits::{DERIVE_KEPT_EVERY_US, STORED_BYTES_MAX, STORED_ROWS_MAX};
 use crate::log::block::{Block, Body, Record};
 use crate::log::bytes::put_varint;
 use crate::log::index::TimeIndex;
@@ -27,6 +32,7 @@ use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{LATE, QUARANTINE, READINGS};
 use crate::log::walk::{Met, Walk};
 use crate::meta::{self, checked, with_crc};
+use crate::topics::pipeline_hash;
 use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
 
 /// Meta keys of how far derived topics have come: this, topic, `/`, partition.
@@ -65,9 +71,32 @@ pub struct Readers {
     walks: Vec<Walk>,
     since: BTreeMap<TopicPartition, Since>,
     /// Rows that stood after the kept places when the log was opened.
-    stored: BTreeMap<TopicPartition, VecDeque<Vec<u8>>>,
+    stored: BTreeMap<TopicPartition, StoredRows>,
+    stored_bytes: usize,
     /// What of them is still to be read, each up to where.
     loading: VecDeque<(Walk, Offset)>,
+    hash: PipelineHash,
+    /// The state of all windows can be kept.
+    keeps: bool,
+    /// What a checkpoint keeps of the stages, until they are built.
+    restored: BTreeMap<PartitionId, Restored>,
+    /// Keys of state that is of no use any more.
+    stale: Vec<Vec<u8>>,
+    /// For the operator.
+    notes: Vec<String>,
+    /// Each stage has a checkpoint under this layout, or needs none.
+    all_kept: bool,
+    /// A batch was asked for, for a checkpoint that is due.
+    woken: bool,
+    /// A checkpoint of all that changed is to go with the next batch.
+    wanted: bool,
+    /// Places of the newest checkpoints: given, in the batch that was cut, and durable.
+    written: BTreeMap<PartitionId, Place>,
+    cut: BTreeMap<PartitionId, Place>,
+    kept: BTreeMap<PartitionId, Place>,
+    /// When the last read of a partition was done, where more was there to be read.
+    busy: BTreeMap<PartitionId, Mono>,
+    start: StartUp,
     /// Ends of the readings when the log was opened.
     opened_at: BTreeMap<PartitionId, Offset>,
     filled: Vec<MetaEntry>,
@@ -76,6 +105,27 @@ pub struct Readers {
     /// The turn of a layout has come and no batch that says so was cut yet.
     held: bool,
     kept_at: Mono,
+}
+
+/// Rows that stand in a topic after its kept place.
+#[derive(Debug, Clone, Default)]
+struct StoredRows {
+    lines: VecDeque<StoredLine>,
+    bytes: usize,
+    /// Some are lost.
+    has_hole: bool,
+}
+
+/// What the start has cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartUp {
+    pub began: Mono,
+    /// Readings that were taken before all was derived that the log had; so far.
+    pub replayed: u64,
+    /// How long that took, us; `None` while it goes on.
+    pub took_us: Option<u64>,
+    /// Engines that went on from a checkpoint.
+    pub restored: usize,
 }
 
 impl Readers {
@@ -115,11 +165,32 @@ impl Readers {
             holes: Vec::new(),
             held: false,
             kept_at: now,
+            stored_bytes: 0,
+            hash: pipeline_hash(config, STATE_VERSION),
+            keeps: start::is_kept(config),
+            restored: BTreeMap::new(),
+            stale: Vec::new(),
+            notes: Vec::new(),
+            all_kept: false,
+            woken: false,
+            wanted: false,
+            written: BTreeMap::new(),
+            cut: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            busy: BTreeMap::new(),
+            start: StartUp {
+                began: now,
+                replayed: 0,
+                took_us: None,
+                restored: 0,
+            },
         };
         readers.active = readers.oldest();
         readers.fill(commit);
+        readers.past = readers.layouts.before(readers.active);
+        readers.restore(meta, commit);
         readers.load(commit);
-        readers.build(commit);
+        readers.build((commit, now));
         readers
     }
 
@@ -158,9 +229,15 @@ impl Readers {
             .filter(|(at, _)| outputs.contains(&at.topic))
         {
             let head = commit.head(*at);
-            let rows = head.0.saturating_sub(since.next.0);
-            if (1..=STORED_ROWS_MAX).contains(&rows) {
-                self.loading.push_back((Walk::new(*at, since.next), head));
+            let restored = self.restored.get(&at.partition);
+            let first = restored.and_then(|restored| restored.manifest.head(at.topic));
+            let first = first.unwrap_or(since.next);
+            let rows = head.0.saturating_sub(first.0);
+            // Also where there are none: what is compared begins here.
+            if rows == 0 && restored.is_some() {
+                self.stored.insert(*at, StoredRows::default());
+            } else if (1..=STORED_ROWS_MAX).contains(&rows) {
+                self.loading.push_back((Walk::new(*at, first), head));
             }
         }
     }
@@ -182,13 +259,27 @@ impl Readers {
         windows.chain([LATE, QUARANTINE])
     }
 
-    /// Engines that have seen nothing, for the layout whose turn it is.
-    fn build(&mut self, commit: &GroupCommit) {
+    /// Engines for the layout whose turn it is: as they were kept, or such that have
+    /// seen nothing.
+    fn build(&mut self, (commit, now): (&GroupCommit, Mono)) {
         self.past = self.layouts.before(self.active);
-        self.step = 0;
-        self.walk = self.past.first().map(walk_of);
+        let mut restored = std::mem::take(&mut self.restored);
+        // The same of all, where the past is read.
+        let first = restored.values().next().map(|r| r.manifest.place);
+        let at = first.filter(|place| usize::from(place.step) < self.past.len());
+        self.step = match (first, at) {
+            (None, _) => 0,
+            (Some(place), _) => usize::from(place.step).min(self.past.len()),
+        };
+        self.walk = self.past.get(self.step).map(walk_of);
+        if let (Some(walk), Some(place)) = (self.walk.as_mut(), at) {
+            *walk = Walk::new(walk.at(), place.offset);
+        }
         let (router, since) = (self.router(), &self.since);
-        let stages = router.partitions().map(|partition| {
+        let is_past = self.walk.is_some();
+        let mut walks = Vec::new();
+        let mut stages = Vec::new();
+        for partition in router.partitions() {
             let since = |topic| {
                 let at = TopicPartition { topic, partition };
                 // Every topic of this layout has one.
@@ -196,23 +287,43 @@ impl Readers {
                 (since, commit.next(at))
             };
             let end = self.opened_at.get(&partition).copied().unwrap_or_default();
-            let until = self.place(self.past.len(), end);
-            Derive::new(partition, &self.config, &self.topics, since, until)
-        });
-        let first = |partition| self.layout().fence(partition);
-        let walks = router.partitions();
-        let walks = walks.map(|partition| Walk::new(readings_of(partition), first(partition)));
-        let (stages, walks) = (stages.collect(), walks.collect());
+            let seat = Seat {
+                unit: self.unit(partition),
+                hash: self.hash,
+                stored_until: self.place(self.past.len(), end),
+                now,
+            };
+            let mut stage = Derive::new(seat, &self.config, &self.topics, since);
+            let mut from = self.layout().fence(partition);
+            if let Some(restored) = restored.remove(&partition) {
+                if !is_past {
+                    from = restored.manifest.place.offset;
+                }
+                stage.restore(restored);
+            }
+            walks.push(Walk::new(readings_of(partition), from));
+            stages.push(stage);
+        }
         self.walks = walks;
         let before = std::mem::replace(&mut self.stages, stages);
         for (stage, before) in self.stages.iter_mut().zip(before) {
             // What is read again is counted again, what is written is not.
-            stage.counters.rows = before.counters.rows;
+            let counters = before.counters();
+            stage.counters.rows = counters.rows;
+            stage.counters.rows_same = counters.rows_same;
+            stage.counters.rows_different = counters.rows_different;
         }
-        for (at, lines) in &self.stored {
+        for (at, stored) in &self.stored {
             if let Some(stage) = self.stages.get_mut(usize::from(at.partition.0)) {
-                stage.set_stored(at.topic, lines);
+                stage.set_stored(at.topic, &stored.lines, !stored.has_hole);
             }
+        }
+    }
+
+    fn unit(&self, partition: PartitionId) -> Unit {
+        Unit {
+            layout: self.active as u16,
+            partition,
         }
     }
 
@@ -276,6 +387,7 @@ impl Readers {
             DeriveRead::Stored => self.on_stored(blocks),
             DeriveRead::Past => self.on_past(blocks, now, commit),
             DeriveRead::Own(partition) => {
+                let before = self.walks[usize::from(partition.0)].cursor();
                 let limit = self.limit(partition, commit);
                 let (layout, step) = (self.active as u16, self.past.len() as u16);
                 let place = |offset| Place {
@@ -310,7 +422,23 @@ impl Readers {
                         stages[index].on_hole(place(end));
                     }
                 });
+                let readings = self.walks[index].cursor().0 - before.0;
+                self.on_read(partition, readings, now, commit);
             }
+        }
+    }
+
+    /// How fast readings are taken shows where one read follows the other.
+    fn on_read(&mut self, partition: PartitionId, readings: u64, now: Mono, commit: &GroupCommit) {
+        let index = usize::from(partition.0);
+        if self.start.took_us.is_none() {
+            self.start.replayed += readings;
+        }
+        if let Some(since) = self.busy.remove(&partition) {
+            self.stages[index].on_replayed(readings, now.0.saturating_sub(since.0));
+        }
+        if self.walks[index].cursor() < self.limit(partition, commit) {
+            self.busy.insert(partition, now);
         }
     }
 
@@ -319,20 +447,38 @@ impl Readers {
             return;
         };
         let at = walk.at();
-        let lines = self.stored.entry(at).or_default();
+        let stored = self.stored.entry(at).or_default();
+        let mut bytes = 0;
         walk.on_fetched(blocks, *end, |met| match met {
             Met::Block { block, records, .. } => match &block.body {
-                Body::Rows(rows) => lines.extend(rows[records].iter().map(|row| row.line.clone())),
+                Body::Rows(rows) => {
+                    let offsets = block.base.0 + records.start as u64..;
+                    let lines = rows[records].iter().zip(offsets);
+                    stored.lines.extend(lines.map(|(row, offset)| {
+                        bytes += row.line.len();
+                        StoredLine {
+                            offset: Offset(offset),
+                            line: row.line.clone(),
+                        }
+                    }));
+                }
                 Body::Readings { .. } => {}
             },
             // Rows that are lost are written again.
-            Met::Hole { .. } => {}
+            Met::Hole { .. } => stored.has_hole = true,
         });
-        if walk.cursor() >= *end {
+        stored.bytes += bytes;
+        self.stored_bytes += bytes;
+        if self.stored_bytes > STORED_BYTES_MAX {
+            // They are counted off.
+            self.loading.pop_front();
+            let dropped = self.stored.remove(&at).unwrap_or_default();
+            self.stored_bytes -= dropped.bytes;
+        } else if walk.cursor() >= *end {
             self.loading.pop_front();
             let stage = self.stages.get_mut(usize::from(at.partition.0));
-            if let Some((stage, lines)) = stage.zip(self.stored.get(&at)) {
-                stage.set_stored(at.topic, lines);
+            if let Some((stage, stored)) = stage.zip(self.stored.get(&at)) {
+                stage.set_stored(at.topic, &stored.lines, !stored.has_hole);
             }
         }
     }
@@ -349,6 +495,7 @@ impl Readers {
             offset,
         };
         let from = usize::from(span.partition.0);
+        let before = walk.cursor();
         let (stages, holes) = (&mut self.stages, &mut self.holes);
         walk.on_fetched(blocks, span.end, |met| match met {
             Met::Block {
@@ -375,9 +522,13 @@ impl Readers {
                     .for_each(|stage| stage.on_hole(place(end)));
             }
         });
+        let read = walk.cursor().0 - before.0;
         if walk.cursor() >= span.end {
             self.step += 1;
             self.walk = self.past.get(self.step).map(walk_of);
+        }
+        if self.start.took_us.is_none() {
+            self.start.replayed += read;
         }
     }
 
@@ -390,7 +541,7 @@ impl Readers {
     /// fed: the entries to write with the rows so far. `None` while it has not. Rows of
     /// the next layout come in later batches: else a crash could leave them without
     /// the entries that tell them from those before.
-    pub fn next_layout(&mut self, commit: &GroupCommit) -> Option<Vec<MetaEntry>> {
+    pub fn next_layout(&mut self, commit: &GroupCommit, now: Mono) -> Option<Vec<MetaEntry>> {
         if self.held || self.active == self.layouts.number() || !self.is_at_end(commit) {
             return None;
         }
@@ -416,13 +567,56 @@ impl Readers {
                 entries.push(entry(at, since));
             }
         }
-        self.build(commit);
+        self.all_kept = false;
+        self.build((commit, now));
         Some(entries)
     }
 
     /// A batch was cut: all entries so far are in it or in an earlier one.
     pub fn on_cut(&mut self) {
         self.held = false;
+        self.woken = false;
+        self.cut.append(&mut self.written);
+    }
+
+    /// When a batch is wanted for a checkpoint, unless one was asked for.
+    #[must_use]
+    pub fn next_deadline(&self, commit: &GroupCommit) -> Option<Mono> {
+        let at = |stage: &Derive| stage.checkpoint_deadline(self.behind_of(stage, commit));
+        let stages = self
+            .stages
+            .iter()
+            .filter(|_| self.keeps && !self.woken && !self.held);
+        stages.filter_map(at).min()
+    }
+
+    /// Whether a batch is wanted now for a checkpoint that is due; once.
+    pub fn wakes(&mut self, commit: &GroupCommit, now: Mono) -> bool {
+        if self.woken || self.held || !self.is_any_due(commit, now) {
+            return false;
+        }
+        self.woken = true;
+        true
+    }
+
+    fn is_any_due(&self, commit: &GroupCommit, now: Mono) -> bool {
+        if !self.keeps {
+            return false;
+        }
+        let due = |stage: &Derive| stage.is_checkpoint_due(self.behind_of(stage, commit), now);
+        self.stages.iter().any(due)
+    }
+
+    /// Durable readings that an engine has not taken yet.
+    fn behind_of(&self, stage: &Derive, commit: &GroupCommit) -> u64 {
+        let partition = stage.partition();
+        match &self.walk {
+            Some(_) => u64::MAX,
+            None => {
+                let cursor = self.walks[usize::from(partition.0)].cursor();
+                self.limit(partition, commit).0.saturating_sub(cursor.0)
+            }
+        }
     }
 
     fn is_at_end(&self, commit: &GroupCommit) -> bool {
@@ -437,17 +631,18 @@ impl Readers {
     }
 
     /// The entries to write with the batch that holds all rows so far; `all` also
-    /// those of topics without a new row.
+    /// those of topics without a new row, and of all state that changed.
     pub fn take_entries(&mut self, all: bool, commit: &GroupCommit, now: Mono) -> Vec<MetaEntry> {
         if self.active == self.layouts.number() && self.is_at_end(commit) {
-            // What stood there at the start has been met again.
-            self.stored.clear();
+            self.on_caught_up(now);
         }
+        let last = all || std::mem::take(&mut self.wanted);
         let all = all || now.0.saturating_sub(self.kept_at.0) >= DERIVE_KEPT_EVERY_US;
         if all {
             self.kept_at = now;
         }
         let mut entries = Vec::new();
+        let whole = self.keeps_all_at_once(last, commit, now);
         for index in 0..self.stages.len() {
             let cursor = self.walks[index].cursor();
             let place = match &self.walk {
@@ -458,7 +653,21 @@ impl Readers {
                 entries.push(entry(at, &since));
                 self.since.insert(at, since);
             }
+            let behind = self.behind_of(&self.stages[index], commit);
+            let stage = &mut self.stages[index];
+            let changed = self.keeps && last && stage.has_changed();
+            if whole
+                || changed
+                || (self.keeps && self.all_kept && stage.is_checkpoint_due(behind, now))
+            {
+                // Those of before go first: some of them may be written again.
+                let stale = std::mem::take(&mut self.stale).into_iter();
+                entries.extend(stale.map(|key| (key, Vec::new())));
+                entries.extend(stage.take_checkpoint(place, now, commit));
+                self.written.insert(stage.partition(), place);
+            }
         }
+        self.all_kept |= whole;
         entries
     }
 
@@ -475,6 +684,45 @@ impl Readers {
             }
         }
         heard
+    }
+
+    /// While what was written before a layout is read, all engines are at one place, and
+    /// are kept together; so they are once more when each goes its own way.
+    fn keeps_all_at_once(&self, last: bool, commit: &GroupCommit, now: Mono) -> bool {
+        if !self.keeps || self.past.is_empty() || self.held {
+            return false;
+        }
+        let apart = self.walk.is_none() && self.all_kept;
+        !apart && (last || self.is_any_due(commit, now))
+    }
+
+    /// What the log had when it was opened is derived.
+    fn on_caught_up(&mut self, now: Mono) {
+        // What stood there at the start has been met again.
+        self.stored.clear();
+        self.stored_bytes = 0;
+        if self.start.took_us.is_none() {
+            self.start.took_us = Some(now.0.saturating_sub(self.start.began.0));
+            self.stages.iter_mut().for_each(Derive::on_caught_up);
+        }
+    }
+
+    /// Sentences for the operator that were not given before.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        for stage in &mut self.stages {
+            let partition = stage.partition();
+            for (topic, difference) in stage.take_differences() {
+                notes.push(difference_text(topic, partition, &difference));
+            }
+        }
+        notes
+    }
+
+    /// What the start has cost.
+    #[must_use]
+    pub fn start_up(&self) -> StartUp {
+        self.start
     }
 
     /// The engines, in order of their partitions.
@@ -598,6 +846,23 @@ impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
             self.stages[owner].step(self.now, self.commit);
         }
     }
+}
+
+fn difference_text(topic: TopicId, partition: PartitionId, difference: &Difference) -> String {
+    let Difference { stands, made } = difference;
+    let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+    let made = made.as_ref().map_or_else(
+        || String::from("no such row is made of the readings"),
+        |line| format!("the readings give {}", text(line)),
+    );
+    format!(
+        "topic {}, partition {}, offset {}: the row that stands there is not the one that the \
+         log gives: {made}; there stands {}; `forebay verify` looks through all of it",
+        topic.0,
+        partition.0,
+        stands.offset.0,
+        text(&stands.line),
+    )
 }
 
 fn readings_of(partition: PartitionId) -> TopicPartition {

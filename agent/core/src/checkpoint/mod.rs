@@ -44,13 +44,16 @@ pub enum Part {
     Channels,
     /// These readings.
     Newest,
+    /// Readings that wait until their time is known.
+    Parked,
 }
 
-const PARTS: [(Part, u8); 4] = [
+const PARTS: [(Part, u8); 5] = [
     (Part::Engine, b'e'),
     (Part::Index, b'i'),
     (Part::Channels, b'c'),
     (Part::Newest, b'n'),
+    (Part::Parked, b'p'),
 ];
 
 /// A change of state: a value, or `None` where there is none any more.

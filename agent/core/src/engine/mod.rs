@@ -93,7 +93,7 @@ pub struct Engine {
 }
 
 /// Version of the entries of [`Engine::take_changes`].
-const STATE_VERSION: u64 = 1;
+pub const STATE_VERSION: u8 = 1;
 const HEAD_KEY: &[u8] = b"e";
 
 impl Engine {
@@ -155,6 +155,13 @@ impl Engine {
     #[must_use]
     pub fn find_series(&self, device: &str, channel: &str) -> Option<SeriesId> {
         self.devices.find(device, channel)
+    }
+
+    /// The id with this number, if it was given.
+    #[must_use]
+    pub fn series_at(&self, number: u32) -> Option<SeriesId> {
+        let known = self.devices.series().len();
+        ((number as usize) < known).then_some(SeriesId(number))
     }
 
     /// Takes readings in order; the rows are the same as one by one. Rows are appended
@@ -435,7 +442,7 @@ impl Engine {
             out: &mut out,
         };
         let mut head = Vec::new();
-        put_varint(&mut head, STATE_VERSION);
+        put_varint(&mut head, STATE_VERSION.into());
         let known = if self.lost {
             2
         } else {
@@ -464,7 +471,7 @@ impl Engine {
         let mut engine = Self::new(config);
         let mut is_known = false;
         reader.each(HEAD_KEY, |_, from| {
-            is_known = from.varint()? == STATE_VERSION;
+            is_known = from.varint()? == u64::from(STATE_VERSION);
             let (some, now) = (from.varint()?, from.zigzag()?);
             engine.now = (some == 1).then_some(EventTime(now));
             engine.lost = some == 2;

@@ -23,6 +23,12 @@ impl DeviceId {
 }
 
 impl SeriesId {
+    /// The id as a number that can be kept, see [`crate::engine::Engine::series_at`].
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }

@@ -4,11 +4,12 @@ use super::{Gateway, Reader, readings_of, status};
 use crate::effect::{Effect, QueryId};
 use crate::limits::QUERIES_MAX;
 use crate::query::{Answer, Job, Query};
+use crate::units::Mono;
 
 impl Gateway {
-    pub(super) fn on_query(&mut self, id: QueryId, query: &Query) {
+    pub(super) fn on_query(&mut self, id: QueryId, query: &Query, now: Mono) {
         let started = match query {
-            Query::Status => Err(Ok(status::snapshot(self))),
+            Query::Status => Err(Ok(status::snapshot(self, now))),
             Query::Rolling { channel, .. }
             | Query::Rollup { channel, .. }
             | Query::Readings { channel, .. } => {

@@ -58,18 +58,21 @@ fn progress(
     } else {
         Offset(u64::MAX)
     };
-    let Some((sent, arrived)) = forward.and_then(|forward| forward.progress(at)) else {
-        return Progress {
-            sent: None,
-            done: Offset(0),
-            accounted,
-        };
-    };
     let read = (at.topic == READINGS).then(|| readers.cursor(at.partition));
+    let of_engines = Progress {
+        sent: None,
+        done: Offset(0),
+        accounted,
+        taken: read.unwrap_or_default(),
+        kept: readers.done_with(at.partition),
+    };
+    let Some((sent, arrived)) = forward.and_then(|forward| forward.progress(at)) else {
+        return of_engines;
+    };
     Progress {
         sent: Some(sent),
         done: read.map_or(arrived, |read| arrived.min(read)),
-        accounted,
+        ..of_engines
     }
 }
 
@@ -159,7 +162,7 @@ impl Gateway {
         let removed = self
             .retention
             .poll(|at| progress(forward, readers, accounts, at), now);
-        if self.retention.wants_accounts() && self.accounts.want() {
+        if self.retention.wants_accounts() && (self.accounts.want() | self.readers.want()) {
             self.commit.wake(now);
         }
         if !removed.is_empty() {

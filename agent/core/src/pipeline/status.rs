@@ -11,12 +11,12 @@ use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
 use crate::record::{GAPS, GapReason, quality_name};
 use crate::retention::TopicUse;
-use crate::units::{EventTime, Offset};
+use crate::units::{EventTime, Mono, Offset};
 use crate::utc::time_value;
 
 /// The whole snapshot.
 #[must_use]
-pub(super) fn snapshot(gateway: &Gateway) -> Value {
+pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
     let total = gateway.ledger.total();
     json!({
         "gateway": gateway.config.gateway.as_str(),
@@ -35,6 +35,10 @@ pub(super) fn snapshot(gateway: &Gateway) -> Value {
         "rows_homeless": counted(gateway, |c| c.rows_homeless),
         "readings_beyond": counted(gateway, |c| c.readings_beyond),
         "clock": clock(gateway),
+        "rows_same": counted(gateway, |c| c.rows_same),
+        "rows_different": counted(gateway, |c| c.rows_different),
+        "checkpoints": checkpoints(gateway, now),
+        "start": start_up(gateway),
         "readings_behind": gateway.readers.behind(&gateway.commit),
         "layout": gateway.readers.active(),
         "devices": devices(gateway),
@@ -58,6 +62,40 @@ fn clock(gateway: &Gateway) -> Value {
 fn counted(gateway: &Gateway, of: fn(&DeriveCounters) -> u64) -> u64 {
     let stages = gateway.readers.stages().iter();
     stages.map(|stage| of(&stage.counters())).sum()
+}
+
+/// How the state of each engine is kept.
+fn checkpoints(gateway: &Gateway, now: Mono) -> Value {
+    let stages = gateway.readers.stages().iter();
+    let stages = stages.map(|stage| {
+        let kept = stage.kept();
+        let figures = kept.figures;
+        json!({
+            "partition": stage.partition().0,
+            "epoch": kept.epoch,
+            "offset": gateway.readers.kept(stage.partition()).0,
+            "age_us": (kept.epoch > 0).then(|| now.0.saturating_sub(kept.at.0)),
+            "bytes": figures.bytes,
+            "changed_bytes": kept.changed_bytes,
+            "readings_since": kept.readings,
+            "interval_us": figures.interval_us,
+            "ingest_per_s": figures.ingest_per_s,
+            "replay_per_s": figures.replay_per_s,
+            "recovery_us": figures.recovery_us,
+            "wear_bytes_per_day": figures.wear_bytes_per_day,
+        })
+    });
+    stages.collect()
+}
+
+/// What the start had to read again.
+fn start_up(gateway: &Gateway) -> Value {
+    let start = gateway.readers.start_up();
+    json!({
+        "engines_restored": start.restored,
+        "readings_replayed": start.replayed,
+        "took_us": start.took_us,
+    })
 }
 
 /// Readings that are durable: what was received less what waits for the disk.

@@ -111,15 +111,15 @@ impl Retention {
         }
     }
 
-    /// Whether nothing is lost but the segment itself. A full disk cannot wait: the
-    /// accounts could not be written.
+    /// Whether nothing is lost but the segment itself. A full disk cannot wait: neither
+    /// accounts nor checkpoints could be written.
     fn is_accounted(
         &self,
         kept: &Kept,
         id: TopicId,
         progress: &impl Fn(TopicPartition) -> Progress,
     ) -> bool {
-        let accounted = |range: &SegmentRange| progress(place(id, range)).accounted >= range.end;
+        let accounted = |range: &SegmentRange| progress(place(id, range)).is_known(range.end);
         self.is_in_trouble() || kept.ranges.iter().all(accounted)
     }
 

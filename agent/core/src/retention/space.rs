@@ -30,6 +30,18 @@ pub struct Progress {
     pub done: Offset,
     /// The accounts of devices know all below without the log.
     pub accounted: Offset,
+    /// Engines have taken all below, and know all below the second without the log.
+    pub taken: Offset,
+    pub kept: Offset,
+}
+
+impl Progress {
+    /// Whether a range that ends here may go with nothing lost but itself. What engines
+    /// did not take yet they will not have.
+    pub(super) fn is_known(&self, end: Offset) -> bool {
+        let is_kept = self.kept >= end || self.taken < end;
+        self.accounted >= end && is_kept
+    }
 }
 
 /// The room of one topic, for operators.
@@ -71,7 +83,7 @@ pub struct Retention {
     epoch: Now,
     /// Something changed since segments were last chosen.
     pub(super) dirty: bool,
-    /// A segment has to go of which the accounts do not know all yet.
+    /// A segment has to go of which accounts or checkpoints do not know all yet.
     pub(super) wants_accounts: bool,
     pub(super) notices: Notices,
 }
@@ -300,7 +312,7 @@ impl Retention {
         }
     }
 
-    /// Whether segments wait for the accounts of devices to be kept.
+    /// Whether segments wait for accounts of devices or states of engines to be kept.
     #[must_use]
     pub fn wants_accounts(&self) -> bool {
         self.wants_accounts

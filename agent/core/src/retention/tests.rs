@@ -101,6 +101,8 @@ fn progress(sent: u64, done: u64) -> impl Fn(TopicPartition) -> Progress {
         sent: Some(Offset(sent)),
         done: Offset(done),
         accounted: Offset(u64::MAX),
+        taken: Offset(0),
+        kept: Offset(0),
     }
 }
 
@@ -389,6 +391,8 @@ fn what_was_not_forwarded_is_counted_apart() {
             sent: sent.map(Offset),
             done: Offset(0),
             accounted: Offset(u64::MAX),
+            taken: Offset(0),
+            kept: Offset(0),
         };
         assert_eq!(retention.poll(progress, Mono(0)).len(), 3);
         assert_eq!(retention.counts(AT).unsent, want, "{name}");
@@ -415,6 +419,8 @@ fn readings_go_only_when_the_accounts_know_them() {
                 sent: None,
                 done: Offset(0),
                 accounted: Offset(accounted),
+                taken: Offset(0),
+                kept: Offset(0),
             }
         };
         let mut gone = 0;
@@ -443,6 +449,8 @@ fn a_full_disk_does_not_wait_for_the_accounts() {
         sent: None,
         done: Offset(0),
         accounted: Offset(0),
+        taken: Offset(0),
+        kept: Offset(0),
     };
     assert_eq!(retention.poll(unknown, Mono(0)).len(), 1);
 }
