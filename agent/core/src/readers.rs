@@ -9,6 +9,9 @@
 //! partition, or one while the past is read; [`STORED_ROWS_MAX`] rows of a topic and
 //! [`STORED_BYTES_MAX`] of all are held to be known again. Knows no clock and no store.
 
+mod feed;
+mod keep;
+mod places;
 mod start;
 
 use std::collections::btree_map::Entry;
@@ -16,22 +19,23 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_wire::ids::DeviceUid;
 
+use self::feed::Feed;
+use self::places::{clamp, entry, parse};
 use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
-use crate::derive::{Derive, Difference, Known, Place, Restored, Seat, Since, StoredLine};
+use crate::derive::{Derive, Place, Restored, Seat, Since, StoredLine};
 use crate::engine::STATE_VERSION;
 use crate::engine::config::EngineConfig;
 use crate::ingest::Router;
 use crate::layout::{Layouts, Stretch};
-use crate::limits::{DERIVE_KEPT_EVERY_US, STORED_BYTES_MAX, STORED_ROWS_MAX};
-use crate::log::block::{Block, Body, Record};
-use crate::log::bytes::put_varint;
+use crate::limits::{STORED_BYTES_MAX, STORED_ROWS_MAX};
+use crate::log::block::Body;
 use crate::log::index::TimeIndex;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{LATE, QUARANTINE, READINGS};
 use crate::log::walk::{Met, Walk};
-use crate::meta::{self, checked, with_crc};
+use crate::meta;
 use crate::topics::pipeline_hash;
 use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
 
@@ -572,53 +576,6 @@ impl Readers {
         Some(entries)
     }
 
-    /// A batch was cut: all entries so far are in it or in an earlier one.
-    pub fn on_cut(&mut self) {
-        self.held = false;
-        self.woken = false;
-        self.cut.append(&mut self.written);
-    }
-
-    /// When a batch is wanted for a checkpoint, unless one was asked for.
-    #[must_use]
-    pub fn next_deadline(&self, commit: &GroupCommit) -> Option<Mono> {
-        let at = |stage: &Derive| stage.checkpoint_deadline(self.behind_of(stage, commit));
-        let stages = self
-            .stages
-            .iter()
-            .filter(|_| self.keeps && !self.woken && !self.held);
-        stages.filter_map(at).min()
-    }
-
-    /// Whether a batch is wanted now for a checkpoint that is due; once.
-    pub fn wakes(&mut self, commit: &GroupCommit, now: Mono) -> bool {
-        if self.woken || self.held || !self.is_any_due(commit, now) {
-            return false;
-        }
-        self.woken = true;
-        true
-    }
-
-    fn is_any_due(&self, commit: &GroupCommit, now: Mono) -> bool {
-        if !self.keeps {
-            return false;
-        }
-        let due = |stage: &Derive| stage.is_checkpoint_due(self.behind_of(stage, commit), now);
-        self.stages.iter().any(due)
-    }
-
-    /// Durable readings that an engine has not taken yet.
-    fn behind_of(&self, stage: &Derive, commit: &GroupCommit) -> u64 {
-        let partition = stage.partition();
-        match &self.walk {
-            Some(_) => u64::MAX,
-            None => {
-                let cursor = self.walks[usize::from(partition.0)].cursor();
-                self.limit(partition, commit).0.saturating_sub(cursor.0)
-            }
-        }
-    }
-
     fn is_at_end(&self, commit: &GroupCommit) -> bool {
         let end = |walk: &Walk| walk.cursor() >= self.limit(walk.at().partition, commit);
         self.loading.is_empty() && self.walk.is_none() && self.walks.iter().all(end)
@@ -628,47 +585,6 @@ impl Readers {
     #[must_use]
     pub fn is_settled(&self, commit: &GroupCommit) -> bool {
         !self.held && self.active == self.layouts.number() && self.is_at_end(commit)
-    }
-
-    /// The entries to write with the batch that holds all rows so far; `all` also
-    /// those of topics without a new row, and of all state that changed.
-    pub fn take_entries(&mut self, all: bool, commit: &GroupCommit, now: Mono) -> Vec<MetaEntry> {
-        if self.active == self.layouts.number() && self.is_at_end(commit) {
-            self.on_caught_up(now);
-        }
-        let last = all || std::mem::take(&mut self.wanted);
-        let all = all || now.0.saturating_sub(self.kept_at.0) >= DERIVE_KEPT_EVERY_US;
-        if all {
-            self.kept_at = now;
-        }
-        let mut entries = Vec::new();
-        let whole = self.keeps_all_at_once(last, commit, now);
-        for index in 0..self.stages.len() {
-            let cursor = self.walks[index].cursor();
-            let place = match &self.walk {
-                Some(walk) => self.place(self.step, walk.cursor()),
-                None => self.place(self.past.len(), cursor),
-            };
-            for (at, since) in self.stages[index].take_since(place, all, commit) {
-                entries.push(entry(at, &since));
-                self.since.insert(at, since);
-            }
-            let behind = self.behind_of(&self.stages[index], commit);
-            let stage = &mut self.stages[index];
-            let changed = self.keeps && last && stage.has_changed();
-            if whole
-                || changed
-                || (self.keeps && self.all_kept && stage.is_checkpoint_due(behind, now))
-            {
-                // Those of before go first: some of them may be written again.
-                let stale = std::mem::take(&mut self.stale).into_iter();
-                entries.extend(stale.map(|key| (key, Vec::new())));
-                entries.extend(stage.take_checkpoint(place, now, commit));
-                self.written.insert(stage.partition(), place);
-            }
-        }
-        self.all_kept |= whole;
-        entries
     }
 
     /// What the engines know of the clock that have read all that is durable, at `now`.
@@ -684,45 +600,6 @@ impl Readers {
             }
         }
         heard
-    }
-
-    /// While what was written before a layout is read, all engines are at one place, and
-    /// are kept together; so they are once more when each goes its own way.
-    fn keeps_all_at_once(&self, last: bool, commit: &GroupCommit, now: Mono) -> bool {
-        if !self.keeps || self.past.is_empty() || self.held {
-            return false;
-        }
-        let apart = self.walk.is_none() && self.all_kept;
-        !apart && (last || self.is_any_due(commit, now))
-    }
-
-    /// What the log had when it was opened is derived.
-    fn on_caught_up(&mut self, now: Mono) {
-        // What stood there at the start has been met again.
-        self.stored.clear();
-        self.stored_bytes = 0;
-        if self.start.took_us.is_none() {
-            self.start.took_us = Some(now.0.saturating_sub(self.start.began.0));
-            self.stages.iter_mut().for_each(Derive::on_caught_up);
-        }
-    }
-
-    /// Sentences for the operator that were not given before.
-    pub fn take_notes(&mut self) -> Vec<String> {
-        let mut notes = std::mem::take(&mut self.notes);
-        for stage in &mut self.stages {
-            let partition = stage.partition();
-            for (topic, difference) in stage.take_differences() {
-                notes.push(difference_text(topic, partition, &difference));
-            }
-        }
-        notes
-    }
-
-    /// What the start has cost.
-    #[must_use]
-    pub fn start_up(&self) -> StartUp {
-        self.start
     }
 
     /// The engines, in order of their partitions.
@@ -791,80 +668,6 @@ impl Readers {
     }
 }
 
-/// Gives the readings of a block to the engines of their devices.
-struct Feed<'a, O, P> {
-    stages: &'a mut [Derive],
-    /// Those that the block may have readings for.
-    all: std::ops::Range<usize>,
-    owner: O,
-    place: P,
-    now: Mono,
-    commit: &'a mut GroupCommit,
-}
-
-impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
-    fn block(&mut self, block: &Block, records: std::ops::Range<usize>) {
-        let Body::Readings {
-            series,
-            records: all,
-        } = &block.body
-        else {
-            return;
-        };
-        let known: Vec<(usize, Known)> = series
-            .iter()
-            .map(|series| {
-                let owner = (self.owner)(series.uid);
-                (owner, self.stages[owner].intern(series))
-            })
-            .collect();
-        let first = (self.place)(Offset(block.base.0 + records.start as u64));
-        for stage in &mut self.stages[self.all.clone()] {
-            stage.on_epoch(block.epoch, (first, self.now), self.commit);
-        }
-        for index in records {
-            match &all[index] {
-                Record::Reading(reading) => {
-                    let of = usize::from(reading.series);
-                    let (owner, known) = known[of];
-                    let place = (self.place)(Offset(block.base.0 + index as u64));
-                    let of = (&series[of], reading);
-                    let when = (place, self.now);
-                    self.stages[owner].on_reading(known, of, when, self.commit);
-                }
-                // A gap is an account of what is not there: no window has it.
-                Record::Gap(_) => {}
-                Record::Clock(clock) => {
-                    let place = (self.place)(Offset(block.base.0 + index as u64));
-                    for stage in &mut self.stages[self.all.clone()] {
-                        stage.on_clock(clock, (place, self.now), self.commit);
-                    }
-                }
-            }
-        }
-        for (owner, _) in known {
-            self.stages[owner].step(self.now, self.commit);
-        }
-    }
-}
-
-fn difference_text(topic: TopicId, partition: PartitionId, difference: &Difference) -> String {
-    let Difference { stands, made } = difference;
-    let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
-    let made = made.as_ref().map_or_else(
-        || String::from("no such row is made of the readings"),
-        |line| format!("the readings give {}", text(line)),
-    );
-    format!(
-        "topic {}, partition {}, offset {}: the row that stands there is not the one that the \
-         log gives: {made}; there stands {}; `forebay verify` looks through all of it",
-        topic.0,
-        partition.0,
-        stands.offset.0,
-        text(&stands.line),
-    )
-}
-
 fn readings_of(partition: PartitionId) -> TopicPartition {
     TopicPartition {
         topic: READINGS,
@@ -874,55 +677,6 @@ fn readings_of(partition: PartitionId) -> TopicPartition {
 
 fn walk_of(span: &Stretch) -> Walk {
     Walk::new(readings_of(span.partition), span.first)
-}
-
-/// A place past the end of the log is of records that are gone, and one in a layout
-/// that is lost says nothing: what comes in their place is not known.
-fn clamp(since: &mut Since, at: TopicPartition, layouts: &Layouts, commit: &GroupCommit) {
-    let place = &mut since.place;
-    if usize::from(place.layout) > layouts.number() {
-        *place = Place::default();
-        since.next = commit.head(at);
-        return;
-    }
-    let own = layouts.before(usize::from(place.layout)).len();
-    if usize::from(place.step) == own {
-        let end = commit.head(readings_of(at.partition));
-        place.offset = place.offset.min(end);
-    }
-}
-
-fn entry(at: TopicPartition, since: &Since) -> MetaEntry {
-    let TopicPartition { topic, partition } = at;
-    let name = format!("{}/{}", topic.0, partition.0);
-    let key = [DERIVE_META_PREFIX, name.as_bytes()].concat();
-    let Since { place, next } = since;
-    let mut value = vec![VERSION];
-    let (layout, step) = (u64::from(place.layout), u64::from(place.step));
-    for number in [layout, step, place.offset.0, next.0] {
-        put_varint(&mut value, number);
-    }
-    (key, with_crc(value))
-}
-
-/// `None` for anything else: the rows of that topic are then told from all readings
-/// that are kept.
-fn parse(key: &[u8], value: &[u8]) -> Option<(TopicPartition, Since)> {
-    let name = std::str::from_utf8(key.strip_prefix(DERIVE_META_PREFIX)?).ok()?;
-    let (topic, partition) = name.split_once('/')?;
-    let at = TopicPartition {
-        topic: TopicId(topic.parse().ok()?),
-        partition: PartitionId(partition.parse().ok()?),
-    };
-    let mut reader = checked(VERSION, value)?;
-    let mut number = || reader.varint().ok();
-    let place = Place {
-        layout: u16::try_from(number()?).ok()?,
-        step: u16::try_from(number()?).ok()?,
-        offset: Offset(number()?),
-    };
-    let next = Offset(number()?);
-    reader.is_at_end().then_some((at, Since { place, next }))
 }
 
 #[cfg(test)]

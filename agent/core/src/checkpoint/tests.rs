@@ -1,3 +1,5 @@
+//! What is loaded is what was written, whole, or nothing; and each limit of the pace.
+
 use super::pace::Pace;
 use super::*;
 use crate::limits::{

@@ -1,3 +1,5 @@
+//! One engine over restarts: what it writes, leaves out, compares and keeps.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
