@@ -29,7 +29,7 @@ pub use self::args::{Summary, TryArgs};
 use self::checkpoints::Checkpoints;
 use self::input::Input;
 use self::output::{Output, OutputError};
-use self::run::{Run, Work};
+use self::run::{Pace, Run, Work};
 use self::source::Source;
 
 /// Config, input or state folder cannot be used.
@@ -123,6 +123,7 @@ fn try_run(args: &TryArgs, out: &mut dyn Write, errors: &mut dyn Write) -> Resul
         output: Output::new(out),
         errors,
         checkpoints,
+        pace: Pace::USUAL,
         work: Work::default(),
     };
     run.all(args.state.is_some(), !args.no_flush)?;

@@ -23,12 +23,28 @@ use super::line::{Boot, Line, Reading};
 use super::output::Output;
 use super::remembered::Remembered;
 
-/// Readings between two checkpoints, at least.
-const CHECKPOINT_READINGS_MIN: u64 = 10_000;
-/// More bytes of checkpoint than this per reading cost too much time: the next one
-/// waits for more readings.
-const CHECKPOINT_BYTES_PER_READING: u64 = 8;
-/// Input that cannot be read again and output since the last checkpoint.
+/// When the next checkpoint is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Readings between two checkpoints, at least.
+    pub(super) readings_min: u64,
+    /// More bytes of checkpoint than this per reading cost too much time: the next one
+    /// waits for more readings.
+    pub(super) bytes_per_reading: u64,
+    /// Input that cannot be read again and output since the last checkpoint: with more,
+    /// the next one does not wait.
+    pub(super) held_max: usize,
+}
+
+impl Pace {
+    pub(super) const USUAL: Self = Self {
+        readings_min: 10_000,
+        bytes_per_reading: 8,
+        held_max: JOURNAL_BYTES_MAX,
+    };
+}
+
+/// Held between two checkpoints.
 const JOURNAL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A run with what it has gathered.
@@ -40,6 +56,7 @@ pub(super) struct Run<'a> {
     pub(super) output: Output<'a>,
     pub(super) errors: &'a mut dyn Write,
     pub(super) checkpoints: Checkpoints,
+    pub(super) pace: Pace,
     pub(super) work: Work,
 }
 
@@ -83,8 +100,11 @@ impl Run<'_> {
             let event = input.take(&mut self.work.batch, self.batch_max);
             let may_steer = input.is_json();
             self.on(event)?;
+            // Only here: amid a control line the engine is not where the input is.
             if may_steer && self.work.journal.is_none() {
                 self.step()?;
+                self.checkpoint()?;
+            } else if self.work.batch.is_empty() && self.is_checkpoint_due() {
                 self.checkpoint()?;
             }
         }
@@ -234,9 +254,6 @@ impl Run<'_> {
         }
         if let Some(journal) = &mut self.work.journal {
             journal.readings += readings;
-            if self.is_checkpoint_due() {
-                self.checkpoint()?;
-            }
         }
         Ok(())
     }
@@ -258,10 +275,10 @@ impl Run<'_> {
             return false;
         };
         let kept = self.inputs.get(self.work.input).map_or(0, Input::kept);
-        let enough = journal.readings >= CHECKPOINT_READINGS_MIN
-            && journal.bytes <= journal.readings * CHECKPOINT_BYTES_PER_READING;
+        let enough = journal.readings >= self.pace.readings_min
+            && journal.bytes <= journal.readings * self.pace.bytes_per_reading;
         // While a crash is made good, what stands is not all confirmed yet.
-        self.work.recovering.is_none() && (enough || kept + self.output.held() > JOURNAL_BYTES_MAX)
+        self.work.recovering.is_none() && (enough || kept + self.output.held() > self.pace.held_max)
     }
 
     fn checkpoint(&mut self) -> Result<(), Stop> {
@@ -324,3 +341,6 @@ impl Run<'_> {
             .map_err(|e| Stop::Input(input.name.clone(), e))
     }
 }
+
+#[cfg(test)]
+mod tests;

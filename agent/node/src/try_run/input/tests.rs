@@ -125,7 +125,7 @@ fn usual_lines_go_the_short_way() {
             "{{\"device\":\"d{device}\",\"channel\":\"temp\",\"time\":\"{time}\",\"value\":null}}\n"
         );
         spaced += &format!(
-            "{{\"time\": {n}, \"value\": -0.{n}, \"seq\": {n}, \"boot\": 1, \"channel\": \"é\", \"device\": \"d{device}\"}}\n"
+            "{{\"time\": {n}, \"value\": -0.{n}, \"seq\": {n}, \"unit\": \"C\", \"boot\": 1, \"ok\": true, \"channel\": \"é\", \"device\": \"d{device}\"}}\n"
         );
     }
     for (name, text) in [

@@ -1,5 +1,6 @@
-//! NDJSON readings with the known fields only, in any order, without escapes, with
-//! spaces or none between the tokens.
+//! NDJSON readings with their fields in any order, without escapes, with spaces or
+//! none between the tokens. Fields without meaning are passed over where they are plain
+//! too.
 
 use forebay_core::engine::identity::ReadingId;
 use forebay_core::limits::EVENT_TIME_MAX;
@@ -76,7 +77,9 @@ impl<'a> Fields<'a> {
             b"channel" => once(&mut self.channel, string(rest)?),
             b"boot" => once(&mut self.boot, number(decimal::unsigned(rest)?, rest)),
             b"seq" => once(&mut self.seq, number(decimal::unsigned(rest)?, rest)),
-            _ => None,
+            // These make something else of the line.
+            b"control" | b"table" => None,
+            other => is_plain(other).then(|| passed(rest))?,
         }
     }
 
@@ -88,6 +91,21 @@ impl<'a> Fields<'a> {
             self.head = Some(len);
         }
     }
+}
+
+/// Whether a text between quotes is one as it stands.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(|b| (b' '..0x80).contains(b) && *b != b'\\')
+}
+
+/// What follows a value without meaning.
+fn passed(text: &[u8]) -> Option<&[u8]> {
+    if let Some((inner, rest)) = string(text) {
+        return is_plain(inner).then_some(rest);
+    }
+    let words: [&[u8]; 3] = [b"true", b"false", b"null"];
+    let word = words.iter().find_map(|word| text.strip_prefix(*word));
+    word.or_else(|| Some(&text[decimal::decimal(text)?.1..]))
 }
 
 /// Puts a value in its place, when that is free; gives what follows it.
