@@ -254,7 +254,7 @@ fn what_is_held_is_bounded() {
     };
     let text: String = lines.collect();
     let config = windows();
-    let want = run(&config, &[text.clone()], &PLAIN).expect("it goes through");
+    let want = run(&config, std::slice::from_ref(&text), &PLAIN).expect("it goes through");
     let got = run(&config, &[text + "{\"control\":\"crash\"}\n"], &way).expect("it goes through");
     assert_eq!(got, want);
 }
