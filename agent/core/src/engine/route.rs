@@ -61,10 +61,48 @@ pub(super) struct Routes {
     slot_of: Vec<Slot>,
     /// By key, where several inputs share one.
     shared: BTreeMap<(Option<DeviceId>, Option<Arc<str>>), Slot>,
-    slots_of: Vec<Vec<Slot>>,
+    slots_of: Vec<Slots>,
     scope_of: Vec<Scope>,
     /// The first series of each slot: its names are those of the key.
     series_of: Vec<SeriesId>,
+}
+
+/// The slots of a scope: most devices have one.
+#[derive(Debug)]
+enum Slots {
+    One(Slot),
+    Some(Box<Many>),
+}
+
+#[derive(Debug)]
+struct Many(Vec<Slot>);
+
+impl Slots {
+    const NONE: Self = Self::One(NOT_TAKEN);
+
+    fn push(&mut self, slot: Slot) {
+        match self {
+            Self::One(NOT_TAKEN) => *self = Self::One(slot),
+            Self::One(first) => *self = Self::Some(Box::new(Many(vec![*first, slot]))),
+            Self::Some(many) => many.0.push(slot),
+        }
+    }
+
+    fn as_slice(&self) -> &[Slot] {
+        match self {
+            Self::One(NOT_TAKEN) => &[],
+            Self::One(slot) => std::slice::from_ref(slot),
+            Self::Some(many) => &many.0,
+        }
+    }
+}
+
+/// Appends, and makes room by an eighth: doubling would take as much again as there is.
+pub(super) fn push_tight<T>(to: &mut Vec<T>, one: T) {
+    if to.len() == to.capacity() {
+        to.reserve_exact(to.len() / 8 + 4);
+    }
+    to.push(one);
 }
 
 impl Routes {
@@ -92,7 +130,7 @@ impl Routes {
         if !takes(&self.channels, &series.names.channel)
             || !takes(&self.devices, &series.names.device)
         {
-            self.slot_of.push(NOT_TAKEN);
+            push_tight(&mut self.slot_of, NOT_TAKEN);
             return false;
         }
         let next = Slot::try_from(self.series_of.len()).expect("fewer slots than series");
@@ -101,16 +139,16 @@ impl Routes {
             let channel = self.key.channel.then(|| series.names.channel.clone());
             let slot = *self.shared.entry((device, channel)).or_insert(next);
             if slot != next {
-                self.slot_of.push(slot);
+                push_tight(&mut self.slot_of, slot);
                 return false;
             }
         }
-        self.slot_of.push(next);
+        push_tight(&mut self.slot_of, next);
         let scope = if self.key.device { series.device.0 } else { 0 };
-        self.scope_of.push(scope);
-        self.series_of.push(series.id);
-        if self.slots_of.len() <= scope as usize {
-            self.slots_of.resize_with(scope as usize + 1, Vec::new);
+        push_tight(&mut self.scope_of, scope);
+        push_tight(&mut self.series_of, series.id);
+        while self.slots_of.len() <= scope as usize {
+            push_tight(&mut self.slots_of, Slots::NONE);
         }
         self.slots_of[scope as usize].push(next);
         true
@@ -133,7 +171,9 @@ impl Routes {
     }
 
     pub(super) fn slots_of(&self, scope: Scope) -> &[Slot] {
-        self.slots_of.get(scope as usize).map_or(&[], Vec::as_slice)
+        self.slots_of
+            .get(scope as usize)
+            .map_or(&[], Slots::as_slice)
     }
 
     pub(super) fn scope_of(&self, slot: Slot) -> Scope {
@@ -173,8 +213,8 @@ impl Timers {
 
     pub(super) fn sooner(&mut self, scope: Scope, at: i64) {
         let index = scope as usize;
-        if self.at.len() <= index {
-            self.at.resize(index + 1, Self::NEVER);
+        while self.at.len() <= index {
+            push_tight(&mut self.at, Self::NEVER);
         }
         self.at[index] = at.min(self.at[index]);
     }

@@ -57,7 +57,8 @@ impl StateWriter<'_> {
         let before = self.parts.of.get(key).copied().unwrap_or(0);
         for (part, chunk) in (0..count).zip(chunks.chain(std::iter::repeat(&[][..]))) {
             // Whether another one follows.
-            let mut value = vec![u8::from(part + 1 < count)];
+            let mut value = Vec::with_capacity(1 + chunk.len());
+            value.push(u8::from(part + 1 < count));
             value.extend_from_slice(chunk);
             self.entry(key, part, Some(value));
         }
@@ -75,9 +76,11 @@ impl StateWriter<'_> {
         (0..before).for_each(|part| self.entry(key, part, None));
     }
 
-    fn entry(&mut self, key: &[u8], part: u16, value: Option<Vec<u8>>) {
-        let mut key = key.to_vec();
-        key.extend_from_slice(&part.to_be_bytes());
+    fn entry(&mut self, name: &[u8], part: u16, value: Option<Vec<u8>>) {
+        let part = part.to_be_bytes();
+        let mut key = Vec::with_capacity(name.len() + part.len());
+        key.extend_from_slice(name);
+        key.extend_from_slice(&part);
         self.out.push(StateEntry { key, value });
     }
 }

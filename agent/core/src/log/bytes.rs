@@ -6,11 +6,21 @@ const VARINT_BYTES_MAX: usize = 10;
 
 /// Appends `value` as LEB128: seven bits a byte, low bits first.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
+    if value < 0x80 {
+        return out.push(value as u8);
     }
-    out.push(value as u8);
+    let mut bytes = [0; VARINT_BYTES_MAX];
+    let mut last = 0;
+    while value >= 0x80 {
+        bytes[last] = value as u8 | 0x80;
+        value >>= 7;
+        last += 1;
+    }
+    bytes[last] = value as u8;
+    // All of them at once and the rest off again: room is asked for once, not per byte.
+    let len = out.len() + last + 1;
+    out.extend_from_slice(&bytes);
+    out.truncate(len);
 }
 
 /// Length of the LEB128 form of `value`: one byte for each seven bits begun.

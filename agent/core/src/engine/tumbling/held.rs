@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::engine::figures::{Figures, Wants};
-use crate::engine::route::Slot;
+use crate::engine::route::{Slot, push_tight};
 use crate::engine::state;
 use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 
@@ -114,14 +114,8 @@ impl Held {
     /// One key more.
     pub(super) fn add_slot(&mut self) {
         let vacant = Window::new((i64::MAX, i64::MIN), Phase::Vacant, self.wants);
-        // By an eighth: doubling would take as much room again as the windows.
-        if self.newest.len() == self.newest.capacity() {
-            let more = self.newest.len() / 8 + 4;
-            self.newest.reserve_exact(more);
-            self.open.reserve_exact(more);
-        }
-        self.newest.push(vacant);
-        self.open.push(None);
+        push_tight(&mut self.newest, vacant);
+        push_tight(&mut self.open, None);
     }
 
     /// The window of a key, made when there is none.
