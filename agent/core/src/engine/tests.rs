@@ -1,5 +1,6 @@
 //! The engine against a slow obvious model, step by step, and its rules by name.
 
+mod batches;
 mod clock;
 mod model;
 mod state;

@@ -21,9 +21,15 @@ struct Draw {
     value: Aggregate,
 }
 
-/// A window, and whether its readings may be of one time and one slot, so that their
-/// order is that of their arrival.
-type Built = (WindowSpec, bool);
+/// A window with what its readers have to know.
+#[derive(Debug)]
+struct Built {
+    spec: WindowSpec,
+    /// Its rows may be of one time and one slot: their order is that of arrival.
+    ties: bool,
+    /// Its rows may come more than once, or after the watermark.
+    revised: bool,
+}
 
 const ALL: [Aggregate; 11] = [
     Aggregate::Mean,
@@ -108,34 +114,43 @@ fn build(draws: &[Draw], ties: bool) -> Vec<WindowSpec> {
         );
         built.push(window);
     }
-    built.into_iter().map(|(spec, _)| spec).collect()
+    built.into_iter().map(|built| built.spec).collect()
 }
 
 fn one(name: &str, draw: &Draw, source: Option<(usize, &Built)>, ties: bool) -> Built {
     let mut spec = WindowSpec::new(name, draw.kind.clone());
     (spec.key, spec.emit) = (draw.key, draw.emit);
-    let mut has_ties = false;
-    if let Some((at, (inner, inner_ties))) = source {
+    let (mut has_ties, mut revised) = (false, false);
+    if let Some((at, inner)) = source {
         spec.from = Source::Window(u16::try_from(at).expect("few windows"));
-        spec.key.device &= inner.key.device;
-        spec.key.channel &= inner.key.channel;
-        spec.merge = draw.merge && can_be_merged(&inner.kind);
+        spec.key.device &= inner.spec.key.device;
+        spec.key.channel &= inner.spec.key.channel;
+        spec.merge = draw.merge && can_be_merged(&inner.spec.kind);
         spec.value = draw.value;
-        has_ties = *inner_ties || spec.key != inner.key;
+        has_ties = inner.ties || spec.key != inner.spec.key;
+        revised = inner.revised;
     }
-    if !ties && has_ties && matches!(spec.kind, WindowKind::Rows { .. }) {
+    let is_rows = matches!(spec.kind, WindowKind::Rows { .. });
+    let is_session = matches!(spec.kind, WindowKind::Session { .. });
+    if !ties && ((has_ties && is_rows) || (revised && (is_session || !is_revised(&spec.kind)))) {
         spec.kind = tumbling(7, 0);
     }
+    // A line at arrival says what is known by then.
     if !is_revised(&spec.kind) && (spec.emit == Emit::FinalOnly || !ties) {
         spec.emit = Emit::OnClose;
     }
-    spec.finalize = draw.finalize && spec.emit == Emit::OnClose && is_revised(&spec.kind);
+    if !ties && is_session && spec.emit == Emit::EveryUpdate {
+        spec.emit = Emit::OnClose;
+    }
+    spec.finalize = ties && draw.finalize && spec.emit == Emit::OnClose && is_revised(&spec.kind);
     let in_order = |a: &Aggregate| matches!(a, Aggregate::First | Aggregate::Last);
-    let all = ALL
-        .into_iter()
-        .filter(|a| ties || !has_ties || !in_order(a));
-    spec.aggregates = all.collect();
-    (spec, has_ties)
+    let all = ALL.into_iter();
+    spec.aggregates = all.filter(|a| ties || !has_ties || !in_order(a)).collect();
+    Built {
+        revised: revised || spec.emit != Emit::OnClose,
+        ties: has_ties,
+        spec,
+    }
 }
 
 /// A reading with a figure that sums may stumble over.
