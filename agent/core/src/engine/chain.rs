@@ -13,7 +13,7 @@ use crate::engine::value::is_null;
 use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 
 /// An inner window: its slot, and its start.
-type PartId = (Slot, i64);
+pub(super) type PartId = (Slot, i64);
 
 /// What the inner window said last.
 #[derive(Debug, Clone)]
@@ -60,6 +60,19 @@ impl Parts {
                 None => figures.add(part.time, part.value),
             }
         }
+    }
+
+    /// Takes an inner window out of all windows of a slot but one: the start of the one
+    /// that it was in.
+    pub(super) fn take_out(&mut self, (slot, but): (Slot, i64), id: PartId) -> Option<i64> {
+        let mut of_slot = self.of.range_mut((slot, i64::MIN)..=(slot, i64::MAX));
+        of_slot.find_map(|((_, start), parts)| {
+            (*start != but && parts.remove(&id).is_some()).then_some(*start)
+        })
+    }
+
+    pub(super) fn is_empty(&self, window: (Slot, i64)) -> bool {
+        self.of.get(&window).is_none_or(BTreeMap::is_empty)
     }
 
     /// Gives the parts of a window to another one, which it has become a piece of.

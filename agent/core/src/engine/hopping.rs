@@ -97,6 +97,7 @@ impl Hopping {
         );
         let Some(oldest) = starts.next() else {
             // Between two windows: nothing takes it, and nothing refuses it.
+            self.take_out(common, fed, (pane_at, pane_at), at, out);
             return Taken::Nothing;
         };
         if self.final_at(common, newest) <= watermark {
@@ -113,6 +114,7 @@ impl Hopping {
         }
         pane.untold = true;
         self.parts.put((slot, pane_at), fed);
+        self.take_out(common, fed, (pane_at, oldest), at, out);
         for start in std::iter::once(oldest).chain(starts) {
             let left = self.leaves_at(common, start) <= watermark;
             if self.final_at(common, start) <= watermark {
@@ -137,6 +139,43 @@ impl Hopping {
         } else {
             Taken::Some
         }
+    }
+
+    /// A row that has moved to the pane `here` leaves the one that it was in. Windows
+    /// from `next` on are over both.
+    fn take_out(
+        &mut self,
+        common: &Common,
+        fed: &Fed<'_>,
+        (here, next): (i64, i64),
+        at: At<'_>,
+        out: &mut Out,
+    ) {
+        let Given {
+            slot, watermark, ..
+        } = fed.given;
+        let moved = fed.part.filter(|_| common.source_moves);
+        let Some(before) = moved.and_then(|id| self.parts.take_out((slot, here), id)) else {
+            return;
+        };
+        let panes = &mut self.keys[slot as usize].panes;
+        if let Ok(place) = panes.binary_search_by_key(&before, |pane| pane.start) {
+            panes[place].untold = true;
+        }
+        for start in self.grid.starts_over(before).take_while(|s| *s < next) {
+            let is_final = self.final_at(common, start) <= watermark;
+            let left = self.leaves_at(common, start) <= watermark;
+            if !is_final && (left || common.emit == Emit::EveryUpdate) {
+                self.write(common, (slot, start), (watermark, false), at, out);
+            }
+        }
+    }
+
+    /// Whether all that was in a window has moved on.
+    fn is_deserted(&self, slot: Slot, start: i64) -> bool {
+        let panes = self.keys[slot as usize].panes.iter().map(|pane| pane.start);
+        let mut inside = panes.filter(|p| (start..start + self.grid.size).contains(p));
+        inside.all(|pane| self.parts.is_empty((slot, pane)))
     }
 
     /// The figures of a window, from its panes.
@@ -164,6 +203,10 @@ impl Hopping {
         at: At<'_>,
         out: &mut Out,
     ) {
+        let is_out = self.keys[slot as usize].told.contains_key(&start);
+        if common.source_moves && !is_out && self.is_deserted(slot, start) {
+            return;
+        }
         let is_final = !idle && self.final_at(common, start) <= watermark;
         let mut figures = self.figures(common, slot, start);
         let key = &mut self.keys[slot as usize];
@@ -324,6 +367,7 @@ impl Kernel for Hopping {
         let fed = Fed {
             given,
             part: None,
+            is_revision: false,
             figures: None,
         };
         self.take_any(common, &fed, at, out)

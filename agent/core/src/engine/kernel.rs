@@ -3,7 +3,7 @@
 //! fallen silent. The loops over a batch stand here, once per kind, without a dynamic
 //! call. Knows no kind of window.
 
-use crate::engine::config::{Aggregate, Emit, EngineConfig, Source, WindowSpec};
+use crate::engine::config::{Aggregate, Emit, EngineConfig, Source, WindowKind, WindowSpec};
 use crate::engine::counters::Taken;
 use crate::engine::device::Step;
 use crate::engine::figures::{Figures, Wants};
@@ -33,6 +33,8 @@ pub(super) struct Fed<'a> {
     /// Its slot there and the start of its window: another row of the same replaces it.
     /// `None` for lines, which are never revised.
     pub(super) part: Option<(Slot, i64)>,
+    /// It was out before.
+    pub(super) is_revision: bool,
     /// All that it was made of, where the operator merges.
     pub(super) figures: Option<&'a Figures>,
 }
@@ -61,6 +63,8 @@ pub(super) struct Common {
     /// Place of the figure that a row of the source counts with.
     pub(super) value_at: usize,
     pub(super) merge: bool,
+    /// Rows of the source may move: a session's end does when it grows.
+    pub(super) source_moves: bool,
     pub(super) routes: Routes,
     pub(super) timers: Timers,
     pub(super) pages: Pages,
@@ -87,6 +91,13 @@ impl Common {
             source: spec.from,
             value_at,
             merge: spec.merge,
+            source_moves: match spec.from {
+                Source::Readings => false,
+                Source::Window(from) => {
+                    let kind = &config.windows[usize::from(from)].kind;
+                    matches!(kind, WindowKind::Session { .. })
+                }
+            },
             routes: Routes::new(spec),
             timers: Timers::default(),
             pages: Pages::default(),
@@ -350,6 +361,7 @@ fn feed<K: Kernel>(
     let fed = Fed {
         given,
         part: (row.kind == Kind::Window).then_some((row.slot, row.start)),
+        is_revision: row.revision > 0,
         figures: source.out.figures.get(index).filter(|_| common.merge),
     };
     let taken = if fed.part.is_none() && fed.figures.is_none() {

@@ -18,6 +18,7 @@ mod figures;
 mod grid;
 mod hopping;
 pub mod identity;
+mod inner;
 mod kernel;
 mod least;
 mod operator;

@@ -4,6 +4,7 @@
 use crate::engine::config::{Aggregate, EngineConfig, Source, WindowKind, WindowSpec};
 use crate::engine::device::Step;
 use crate::engine::hopping::Hopping;
+use crate::engine::inner::{InnerRows, Span};
 use crate::engine::kernel::{self, Common, Kernel, Out, SourceRows, Turn};
 use crate::engine::route::Series;
 use crate::engine::row::{Stream, StreamId};
@@ -31,6 +32,8 @@ enum Kind {
     Hopping(Hopping),
     Sliding(Sliding<Tail>),
     Rows(Sliding<LastRows>),
+    /// Both of them, over windows.
+    Over(Sliding<InnerRows>),
     Session(Sessions),
 }
 
@@ -42,6 +45,7 @@ macro_rules! with_kernel {
             Kind::Hopping($kernel) => $call,
             Kind::Sliding($kernel) => $call,
             Kind::Rows($kernel) => $call,
+            Kind::Over($kernel) => $call,
             Kind::Session($kernel) => $call,
         }
     };
@@ -78,10 +82,16 @@ impl Operator {
                     size: size.0,
                     bounds: *bounds,
                 };
-                Kind::Sliding(Sliding::new(reach, common.wants))
+                match over_windows(spec, config) {
+                    false => Kind::Sliding(Sliding::new(reach, common.wants)),
+                    true => Kind::Over(Sliding::new(Span::Time(reach), common.wants)),
+                }
             }
             WindowKind::Session { gap } => Kind::Session(Sessions::new(*gap, common.wants)),
-            WindowKind::Rows { n } => Kind::Rows(Sliding::new(*n as usize, common.wants)),
+            WindowKind::Rows { n } => match over_windows(spec, config) {
+                false => Kind::Rows(Sliding::new(*n as usize, common.wants)),
+                true => Kind::Over(Sliding::new(Span::Last(*n as usize), common.wants)),
+            },
         };
         let [high, low] = at.to_be_bytes();
         Self {
@@ -189,6 +199,19 @@ impl Operator {
         with_kernel!(&mut self.kind, kernel => {
             kernel.decode_more(&mut self.common, &[MORE_KEY, high, low], reader)
         })
+    }
+}
+
+/// Whether a window takes rows that may be revised.
+fn over_windows(spec: &WindowSpec, config: &EngineConfig) -> bool {
+    match spec.from {
+        Source::Readings => false,
+        Source::Window(from) => match config.windows[usize::from(from)].kind {
+            WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => {
+                true
+            }
+            WindowKind::Sliding { .. } | WindowKind::Rows { .. } => false,
+        },
     }
 }
 

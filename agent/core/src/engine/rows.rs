@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 use crate::engine::config::Aggregate;
 use crate::engine::figures::{Figures, Wants};
-use crate::engine::sliding::History;
+use crate::engine::kernel::Fed;
+use crate::engine::sliding::{History, Put};
 use crate::engine::state;
 use crate::engine::value::is_null;
 use crate::log::bytes::{Malformed, Reader, put_zigzag};
@@ -59,7 +60,8 @@ impl History for LastRows {
         }
     }
 
-    fn insert(&mut self, n: usize, (time, value): (i64, f64), watermark: i64) -> bool {
+    fn put(&mut self, n: usize, fed: &Fed<'_>, watermark: i64, _again: bool) -> Put {
+        let (time, value) = (fed.given.time, fed.given.value);
         let at = match self.readings.back() {
             Some(newest) if newest.time > time => self.readings.partition_point(|r| r.time <= time),
             Some(_) | None => self.readings.len(),
@@ -69,7 +71,7 @@ impl History for LastRows {
         // later, known or not.
         let first_line = if late { self.from(watermark) + 1 } else { at };
         if first_line - at >= n {
-            return false;
+            return Put::Refused;
         }
         let reading = OneRow {
             time,
@@ -77,7 +79,7 @@ impl History for LastRows {
             pending: !late,
         };
         self.readings.insert(at, reading);
-        true
+        Put::New
     }
 
     fn write(&mut self, n: usize, time: i64, aggregates: &[Aggregate], cells: &mut Vec<u64>) {

@@ -214,11 +214,27 @@ impl Sessions {
         self.parts.put((slot, start), fed);
         let timer = self.timer_of(common, &self.keys[slot as usize][from]);
         common.timers.sooner(fed.given.scope, timer);
+        if let Some(id) = fed.part.filter(|_| common.source_moves)
+            && let Some(before) = self.parts.take_out((slot, start), id)
+        {
+            self.take_out(common, (slot, before), watermark);
+        }
         if late || common.emit == Emit::EveryUpdate {
             self.add_due((slot, from), (watermark, false));
-            self.write_due(common, at, out);
         }
+        self.write_due(common, at, out);
         Taken::All
+    }
+
+    /// A row has moved out of a session.
+    fn take_out(&mut self, common: &Common, (slot, start): (Slot, i64), watermark: i64) {
+        let sessions = &mut self.keys[slot as usize];
+        if let Ok(place) = sessions.binary_search_by_key(&start, |s| s.first) {
+            sessions[place].untold = true;
+            if sessions[place].phase == Phase::Closed || common.emit == Emit::EveryUpdate {
+                self.add_due((slot, place), (watermark, false));
+            }
+        }
     }
 
     /// Makes one session of those at these places and a reading between or beside them;
@@ -304,6 +320,12 @@ impl Sessions {
         let sessions = &mut self.keys[due.slot as usize];
         let place = sessions.binary_search_by_key(&due.start, |s| s.first);
         let session = &mut sessions[place.expect("only sessions that are held are written")];
+        let id = (due.slot, due.start);
+        if common.source_moves && session.revision == 0 && self.parts.is_empty(id) {
+            // All that was in it has moved on before anybody was told.
+            session.untold = false;
+            return;
+        }
         line.revision = session.revision;
         session.revision += 1;
         session.untold = false;
@@ -392,6 +414,7 @@ impl Kernel for Sessions {
         let fed = Fed {
             given,
             part: None,
+            is_revision: false,
             figures: None,
         };
         self.take_slowly(common, &fed, at, out)

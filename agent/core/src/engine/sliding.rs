@@ -20,6 +20,19 @@ use crate::engine::tail::{Reach, Tail};
 use crate::engine::value::is_null;
 use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 
+/// Where a reading went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// Into its place.
+    New,
+    /// Nowhere: no line for a reading at the watermark or later reaches it.
+    Refused,
+    /// Into the place of the row that it replaces.
+    Replaced,
+    /// Into its place, out of another one; the time of a line to come that goes with it.
+    Moved(Option<i64>),
+}
+
 /// The readings of one key that lines to come can reach.
 pub(super) trait History: Debug {
     /// What a line reaches back to.
@@ -27,10 +40,9 @@ pub(super) trait History: Debug {
 
     fn new(wants: Wants) -> Self;
 
-    /// Puts a reading in, wherever its time is; [`crate::engine::value::NULL`] where it
-    /// has no value. False: no line for a reading at the watermark or later reaches it,
-    /// and it was not put in.
-    fn insert(&mut self, rule: Self::Rule, reading: (i64, f64), watermark: i64) -> bool;
+    /// Puts a reading in, or a row of another operator, wherever its time is. `again`: a
+    /// row that replaces one gets a line of its own.
+    fn put(&mut self, rule: Self::Rule, fed: &Fed<'_>, watermark: i64, again: bool) -> Put;
 
     /// Appends the figures of the line for the reading at this time; of several the
     /// first that was not asked for yet.
@@ -61,14 +73,15 @@ impl History for Tail {
         Self::new(wants)
     }
 
-    fn insert(&mut self, reach: Reach, (time, value): (i64, f64), watermark: i64) -> bool {
+    fn put(&mut self, reach: Reach, fed: &Fed<'_>, watermark: i64, _again: bool) -> Put {
+        let (time, value) = (fed.given.time, fed.given.value);
         if time < watermark && !reach.covers(time, watermark) {
-            return false;
+            return Put::Refused;
         }
         if !is_null(value) {
             self.insert(time, value, reach);
         }
-        true
+        Put::New
     }
 
     fn write(&mut self, reach: Reach, time: i64, aggregates: &[Aggregate], cells: &mut Vec<u64>) {
@@ -126,6 +139,24 @@ impl<H: History> Sliding<H> {
         &mut self.lines[index]
     }
 
+    fn add_line(&mut self, (scope, slot): (Scope, Slot), time: i64) {
+        let lines = self.lines_of(scope);
+        let place = match lines.back() {
+            Some((newest, _)) if *newest > time => lines.partition_point(|(t, _)| *t <= time),
+            Some(_) | None => lines.len(),
+        };
+        lines.insert(place, (time, slot));
+    }
+
+    fn remove_line(&mut self, (scope, slot): (Scope, Slot), time: i64) {
+        let lines = self.lines_of(scope);
+        let from = lines.partition_point(|(t, _)| *t < time);
+        let place = lines.range(from..).position(|line| *line == (time, slot));
+        if let Some(place) = place {
+            lines.remove(from + place);
+        }
+    }
+
     fn write(&mut self, common: &Common, (slot, time): (Slot, i64), cause: u32, out: &mut Out) {
         let cells = out.rows.next_cells();
         let history = &mut self.keys[slot as usize];
@@ -181,45 +212,51 @@ impl<H: History> Kernel for Sliding<H> {
     }
 
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
+        let fed = Fed {
+            given,
+            part: None,
+            is_revision: false,
+            figures: None,
+        };
+        self.take_fed(common, fed, at, out)
+    }
+
+    fn take_fed(&mut self, common: &mut Common, fed: Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
         let Given {
             slot,
             scope,
             time,
-            value,
             watermark,
             ..
-        } = given;
+        } = fed.given;
+        let at_once = common.emit == Emit::EveryUpdate;
         let history = &mut self.keys[slot as usize];
         history.prune(self.rule, watermark);
         common.pages.touch(slot as usize);
-        if !history.insert(self.rule, (time, value), watermark) {
-            return Taken::None;
-        }
+        let put = history.put(self.rule, &fed, watermark, at_once);
         // At the end of time what is held goes.
         common.timers.sooner(scope, i64::MAX);
+        let has_line = match put {
+            Put::Refused => return Taken::None,
+            Put::New => true,
+            Put::Replaced => at_once,
+            Put::Moved(None) => true,
+            Put::Moved(Some(line)) => {
+                self.remove_line((scope, slot), line);
+                true
+            }
+        };
         if time < watermark {
             return Taken::Some;
         }
-        match common.emit {
-            Emit::EveryUpdate => self.write(common, (slot, time), at.cause, out),
-            Emit::OnClose | Emit::FinalOnly => {
-                let lines = self.lines_of(scope);
-                let place = match lines.back() {
-                    Some((newest, _)) if *newest > time => {
-                        lines.partition_point(|(t, _)| *t <= time)
-                    }
-                    Some(_) | None => lines.len(),
-                };
-                lines.insert(place, (time, slot));
-                // Due at the first watermark that is larger.
-                common.timers.sooner(scope, time.saturating_add(1));
-            }
+        if has_line && at_once {
+            self.write(common, (slot, time), at.cause, out);
+        } else if has_line {
+            self.add_line((scope, slot), time);
+            // Due at the first watermark that is larger.
+            common.timers.sooner(scope, time.saturating_add(1));
         }
         Taken::All
-    }
-
-    fn take_fed(&mut self, common: &mut Common, fed: Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
-        self.take(common, fed.given, at, out)
     }
 
     fn advance(&mut self, common: &mut Common, due: &[Moved], at: At<'_>, out: &mut Out) {

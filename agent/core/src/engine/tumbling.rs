@@ -82,6 +82,9 @@ impl Tumbling {
             window.figures.add(given.time, given.value);
         }
         self.parts.put((given.slot, start), fed);
+        if common.source_moves {
+            self.take_out(common, fed, start, at, out);
+        }
         let timer = if late {
             common.final_at(end)
         } else {
@@ -98,6 +101,23 @@ impl Tumbling {
             );
         }
         Taken::All
+    }
+
+    /// A row that has moved here leaves the window that it was in.
+    fn take_out(&mut self, common: &Common, fed: &Fed<'_>, here: i64, at: At<'_>, out: &mut Out) {
+        let slot = fed.given.slot;
+        let before = fed.part;
+        let before = before.and_then(|id| self.parts.take_out((slot, here), id));
+        let Some(start) = before else {
+            return;
+        };
+        let window = self.held.window(slot, start);
+        let window = window.expect("parts go with their window");
+        window.untold = true;
+        if window.phase == Phase::Closed || common.emit == Emit::EveryUpdate {
+            let told = (fed.given.watermark, false);
+            write(common, (slot, window, &self.parts), told, at, out);
+        }
     }
 
     /// Writes a line for a window.
@@ -203,6 +223,11 @@ fn write(
     at: At<'_>,
     out: &mut Out,
 ) {
+    if common.source_moves && window.revision == 0 && parts.is_empty((slot, window.start)) {
+        // All that was in it has moved on before anybody was told.
+        window.untold = false;
+        return;
+    }
     let is_final = !idle && common.final_at(window.end) <= watermark;
     let line = WindowLine {
         cause: at.cause,
@@ -263,6 +288,7 @@ impl Kernel for Tumbling {
         let fed = Fed {
             given,
             part: None,
+            is_revision: false,
             figures: None,
         };
         self.take_slowly(common, &fed, at, out)

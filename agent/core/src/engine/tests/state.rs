@@ -31,14 +31,6 @@ fn take(engine: &mut Engine, step: &Step, out: &mut Vec<String>) {
     }
 }
 
-fn any_emit() -> impl Strategy<Value = Emit> {
-    prop_oneof![
-        Just(Emit::OnClose),
-        Just(Emit::EveryUpdate),
-        Just(Emit::FinalOnly)
-    ]
-}
-
 fn all_aggregates() -> Vec<Aggregate> {
     let mut all = AGGREGATES.to_vec();
     all.extend([
@@ -53,16 +45,12 @@ proptest! {
     #[test]
     fn a_restart_anywhere_changes_no_byte(
         steps in prop::collection::vec((step(), 0_u8..3), 0..80),
-        kinds in prop::collection::vec((kept_kind(), any_emit()), 1..4),
-        key in prop_oneof![Just(KeySpec::DEVICE_CHANNEL), Just(KeySpec::DEVICE), Just(KeySpec::CHANNEL)],
-        finalize: bool,
+        windows in prop_oneof![pipeline(3, false), pipeline(3, true)],
         (out_of_order, lateness) in (0_i64..30, 0_i64..40),
     ) {
-        let windows = kinds.into_iter().map(|(kind, emit)| {
-            let mut spec = window("w", kind);
-            (spec.key, spec.emit, spec.aggregates) = (key, emit, all_aggregates());
-            spec.finalize = finalize && emit == Emit::OnClose;
-            spec
+        let windows = windows.into_iter().map(|spec| WindowSpec {
+            aggregates: all_aggregates(),
+            ..spec
         });
         let config = config(out_of_order, lateness, windows.collect());
         let (mut whole, mut broken) = (Engine::new(&config), Engine::new(&config));
@@ -153,10 +141,4 @@ fn damaged_state_is_refused_or_read_and_never_panics() {
             );
         }
     }
-}
-
-fn kept_kind() -> impl Strategy<Value = WindowKind> {
-    kind().prop_filter("it keeps state", |kind| {
-        !matches!(kind, WindowKind::Sliding { .. })
-    })
 }

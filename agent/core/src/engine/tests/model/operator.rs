@@ -171,6 +171,8 @@ impl<'a> Operator<'a> {
         let all = over.len();
         over.retain(|(_, end)| self.final_at(*end) > watermark);
         if all == 0 {
+            let touched = self.take_out(&item);
+            self.tell_now(item.key, touched, watermark);
             return Taken::Nothing;
         }
         if over.is_empty() {
@@ -365,10 +367,14 @@ impl<'a> Operator<'a> {
 
     fn take_line(&mut self, mut item: Item, watermark: i64) -> Taken {
         let late = item.time < watermark;
-        let before = self
-            .items
-            .iter()
-            .position(|old| old.key == item.key && item.part.is_some() && old.part == item.part);
+        let replaced =
+            |old: &Item| old.key == item.key && item.part.is_some() && old.part == item.part;
+        let before = self.items.iter().position(replaced);
+        let same_time = before.filter(|at| self.items[*at].time == item.time);
+        let arrival = same_time.map_or(item.arrival, |at| self.items[at].arrival);
+        if late && !self.counts_later(&item, arrival, watermark) {
+            return Taken::None;
+        }
         if let Some(at) = before {
             let old = &mut self.items[at];
             if old.time == item.time {
@@ -381,9 +387,6 @@ impl<'a> Operator<'a> {
             }
             self.items.remove(at);
         }
-        if late && !self.counts_later(&item, watermark) {
-            return Taken::None;
-        }
         let at_once = self.spec.emit == Emit::EveryUpdate;
         item.pending = !late && !at_once;
         self.items.push(item);
@@ -395,12 +398,13 @@ impl<'a> Operator<'a> {
     }
 
     /// Whether a line for a reading at the watermark could still hold it.
-    fn counts_later(&self, item: &Item, watermark: i64) -> bool {
+    fn counts_later(&self, item: &Item, arrival: usize, watermark: i64) -> bool {
         match &self.spec.kind {
             WindowKind::Sliding { size, bounds } => reaches(item.time, watermark, size.0, *bounds),
             WindowKind::Rows { n } => {
                 let same = self.items.iter().filter(|old| old.key == item.key);
-                let between = same.filter(|old| old.time > item.time && old.time < watermark);
+                let after = |i: &Item| (i.time, i.arrival) > (item.time, arrival);
+                let between = same.filter(|i| after(i) && i.time < watermark);
                 between.count() + 1 < *n as usize
             }
             WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => {
