@@ -32,15 +32,20 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Puts an inner window's row in the place of the one before.
-    pub(super) fn put(&mut self, window: (Slot, i64), fed: &Fed<'_>) {
+    /// Puts an inner window's row in the place of the one before. Of what it was made of
+    /// only that is kept which is wanted here.
+    pub(super) fn put(&mut self, window: (Slot, i64), fed: &Fed<'_>, wants: Wants) {
         let Some(id) = fed.part else {
             return;
         };
         let part = Part {
             time: fed.given.time,
             value: fed.given.value,
-            figures: fed.figures.map(|figures| Box::new(figures.clone())),
+            figures: fed.figures.map(|inner| {
+                let mut figures = Figures::new(wants);
+                figures.merge(inner);
+                Box::new(figures)
+            }),
         };
         self.of.entry(window).or_default().insert(id, part);
     }

@@ -113,7 +113,7 @@ impl Hopping {
             pane.figures.add(given.time, given.value);
         }
         pane.untold = true;
-        self.parts.put((slot, pane_at), fed);
+        self.parts.put((slot, pane_at), fed, common.wants);
         self.take_out(common, fed, (pane_at, oldest), at, out);
         for start in std::iter::once(oldest).chain(starts) {
             let left = self.leaves_at(common, start) <= watermark;

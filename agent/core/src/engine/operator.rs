@@ -7,7 +7,7 @@ use crate::engine::hopping::Hopping;
 use crate::engine::inner::{InnerRows, Span};
 use crate::engine::kernel::{self, Common, Kernel, Out, SourceRows, Turn};
 use crate::engine::route::Series;
-use crate::engine::row::{Stream, StreamId};
+use crate::engine::row::{Row, Stream, StreamId};
 use crate::engine::rows::LastRows;
 use crate::engine::session::Sessions;
 use crate::engine::sliding::Sliding;
@@ -142,6 +142,7 @@ impl Operator {
         with_kernel!(&mut self.kind, kernel => {
             kernel::run_fed((common, kernel), step, source, out);
         });
+        self.put_in_order(step.series);
     }
 
     pub(super) fn on_turn(&mut self, turn: &Turn<'_>, source: Option<SourceRows<'_>>) {
@@ -149,6 +150,30 @@ impl Operator {
         with_kernel!(&mut self.kind, kernel => {
             kernel::run_turn((common, kernel), turn, source, out);
         });
+        if self.common.is_chained() {
+            self.put_in_order(turn.series);
+        }
+    }
+
+    /// Rows of one cause go by (end, start, key), whichever row of the source they are of.
+    fn put_in_order(&mut self, series: &[Series]) {
+        let (routes, rows) = (&self.common.routes, &self.out.rows.rows);
+        let order = |a: &Row, b: &Row| {
+            let by_time = (a.cause, a.end, a.start).cmp(&(b.cause, b.end, b.start));
+            by_time.then_with(|| routes.key_order(series, a.slot, b.slot))
+        };
+        if rows.is_sorted_by(|a, b| order(a, b).is_le()) {
+            return;
+        }
+        let mut places: Vec<usize> = (0..rows.len()).collect();
+        places.sort_by(|a, b| order(&rows[*a], &rows[*b]));
+        let figures = &self.out.figures;
+        let sorted = places.iter().filter_map(|at| figures.get(*at).cloned());
+        let (rows, figures) = (
+            places.iter().map(|at| rows[*at]).collect(),
+            sorted.collect(),
+        );
+        (self.out.rows.rows, self.out.figures) = (rows, figures);
     }
 
     pub(super) fn state_rows(&self) -> u64 {

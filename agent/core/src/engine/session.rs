@@ -211,7 +211,7 @@ impl Sessions {
         let late = common.leaves_at(end) <= watermark;
         session.phase = if late { Phase::Closed } else { Phase::Open };
         let start = session.first;
-        self.parts.put((slot, start), fed);
+        self.parts.put((slot, start), fed, common.wants);
         let timer = self.timer_of(common, &self.keys[slot as usize][from]);
         common.timers.sooner(fed.given.scope, timer);
         if let Some(id) = fed.part.filter(|_| common.source_moves)

@@ -81,7 +81,7 @@ impl Tumbling {
         if fed.part.is_none() && !is_null(given.value) {
             window.figures.add(given.time, given.value);
         }
-        self.parts.put((given.slot, start), fed);
+        self.parts.put((given.slot, start), fed, common.wants);
         if common.source_moves {
             self.take_out(common, fed, start, at, out);
         }

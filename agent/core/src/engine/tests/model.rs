@@ -155,6 +155,17 @@ impl<'a> Model<'a> {
         }
         let after = self.watermarks();
         self.operators[at].advance(&after);
+        self.put_in_order(at);
+    }
+
+    /// Lines of one step go by end, start and key.
+    fn put_in_order(&mut self, at: usize) {
+        if self.config.windows[at].from != Source::Readings {
+            let of = |line: &Line| line.window.map_or((line.time, line.time), |(s, e)| (e, s));
+            self.operators[at]
+                .out
+                .sort_by_key(|line| (of(line), line.key));
+        }
     }
 
     /// Slots are numbered in order of first sight of a series.
@@ -230,6 +241,7 @@ impl<'a> Model<'a> {
         for at in 0..self.operators.len() {
             self.turn(at, &before);
             self.operators[at].idle(&silent);
+            self.put_in_order(at);
         }
         self.end_step();
     }

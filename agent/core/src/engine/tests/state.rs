@@ -70,6 +70,33 @@ proptest! {
 }
 
 #[test]
+fn merged_windows_are_kept_as_their_reader_wants_them() {
+    let inner = [
+        vec![Aggregate::Percentile(90)],
+        vec![Aggregate::First, Aggregate::Variance],
+        vec![Aggregate::Max],
+    ];
+    let outer = [vec![Aggregate::Count], vec![Aggregate::Stddev]];
+    for (inner, outer) in inner.iter().flat_map(|i| outer.iter().map(move |o| (i, o))) {
+        let mut first = window("first", tumbling(7, 0));
+        first.aggregates = inner.clone();
+        let mut second = window("second", tumbling(14, 0));
+        (second.from, second.merge) = (Source::Window(0), true);
+        second.aggregates = outer.clone();
+        let config = config(0, 0, vec![first, second]);
+        let given = [0, 3, 8, 15, 30].map(|time| ("a", "x", time, Some(time as i32)));
+        let (want, _) = run(&config, &given);
+        let (mut engine, mut kept, mut got) = (Engine::new(&config), Kept::new(), Vec::new());
+        for one in given {
+            give(&mut engine, &[one], &mut got);
+            engine = restart(&mut engine, &config, &mut kept);
+        }
+        finish(&mut engine, &mut got);
+        assert_eq!(got, want, "{inner:?} {outer:?}");
+    }
+}
+
+#[test]
 fn nothing_is_kept_where_nothing_came() {
     let config = config(0, 0, vec![window("w", tumbling(10, 0))]);
     let mut engine = Engine::new(&config);
