@@ -45,6 +45,7 @@ pub mod parked;
 
 pub mod derive;
 pub mod readers;
+pub mod recompute;
 
 pub mod payload;
 

@@ -11,7 +11,7 @@
 
 mod feed;
 mod keep;
-mod places;
+pub mod places;
 mod start;
 
 use std::collections::btree_map::Entry;
@@ -41,6 +41,9 @@ use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
 
 /// Meta keys of how far derived topics have come: this, topic, `/`, partition.
 pub const DERIVE_META_PREFIX: &[u8] = b"derive/";
+/// The same of `late` and `quarantine` when windows or time rules were changed last:
+/// what stands before is of others.
+pub const CHANGED_META_PREFIX: &[u8] = b"changed/";
 const VERSION: u8 = 1;
 
 type MetaEntry = meta::Entry;

@@ -13,6 +13,7 @@ use crate::ingest_cmd::{self, IngestArgs};
 use crate::sim::{self, SimArgs};
 use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
+use crate::verify::{self, VerifyArgs};
 
 mod log;
 mod query;
@@ -44,6 +45,7 @@ enum Verb {
     #[command(subcommand)]
     Log(log::LogVerb),
     Try(TryArgs),
+    Verify(VerifyArgs),
     /// Checks a config, or shows every key of one
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -77,6 +79,7 @@ pub fn main() -> ExitCode {
         Verb::Log(verb) => log::run(&verb),
         Verb::Ingest(args) => ingest_cmd::run(&args),
         Verb::Try(args) => try_run::run(&args),
+        Verb::Verify(args) => verify::run(&args),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args),
         Verb::Config(ConfigVerb::Reference) => {
             let _ = io::stdout().write_all(reference().as_bytes());

@@ -26,6 +26,8 @@ pub mod ingest_cmd;
 
 pub mod try_run;
 
+pub mod verify;
+
 pub mod demo;
 
 pub mod cli;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A command's progress in bytes.
+/// A command's progress, in bytes or records.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);
 
@@ -23,6 +23,17 @@ impl Progress {
                 "{spinner} {bytes} {bytes_per_sec} {msg}",
             ),
         };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// Starts a bar that counts records.
+    #[must_use]
+    pub fn records(total: u64) -> Self {
+        let bar = ProgressBar::new(total);
+        let template = "{bar:30} {human_pos}/{human_len} readings {per_sec} {eta} {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

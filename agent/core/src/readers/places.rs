@@ -1,7 +1,9 @@
 //! How far each derived topic of a partition has come, as a meta entry. Byte table:
 //! `agent/core/docs/format.md`.
 
-use super::{DERIVE_META_PREFIX, MetaEntry, VERSION, readings_of};
+use std::collections::BTreeMap;
+
+use super::{CHANGED_META_PREFIX, DERIVE_META_PREFIX, MetaEntry, VERSION, readings_of};
 use crate::commit::GroupCommit;
 use crate::derive::{Place, Since};
 use crate::layout::Layouts;
@@ -32,9 +34,39 @@ pub(super) fn clamp(
 }
 
 pub(super) fn entry(at: TopicPartition, since: &Since) -> MetaEntry {
+    entry_of(DERIVE_META_PREFIX, at, since)
+}
+
+/// The same when the pipeline was changed.
+pub(super) fn changed_entry(at: TopicPartition, since: &Since) -> MetaEntry {
+    entry_of(CHANGED_META_PREFIX, at, since)
+}
+
+/// How far topics had come when the pipeline was changed last, where it was.
+#[must_use]
+pub fn changed(meta: &[MetaEntry]) -> BTreeMap<TopicPartition, Since> {
+    let entries = meta.iter();
+    let read = entries.filter_map(|(key, value)| parse_of(CHANGED_META_PREFIX, key, value));
+    read.collect()
+}
+
+/// How far each derived topic has come.
+#[must_use]
+pub fn derived(meta: &[MetaEntry]) -> BTreeMap<TopicPartition, Since> {
+    let read = meta.iter().filter_map(|(key, value)| parse(key, value));
+    read.collect()
+}
+
+/// Entries from which readers begin there.
+#[must_use]
+pub fn entries(places: &BTreeMap<TopicPartition, Since>) -> Vec<MetaEntry> {
+    places.iter().map(|(at, since)| entry(*at, since)).collect()
+}
+
+fn entry_of(prefix: &[u8], at: TopicPartition, since: &Since) -> MetaEntry {
     let TopicPartition { topic, partition } = at;
     let name = format!("{}/{}", topic.0, partition.0);
-    let key = [DERIVE_META_PREFIX, name.as_bytes()].concat();
+    let key = [prefix, name.as_bytes()].concat();
     let Since { place, next } = since;
     let mut value = vec![VERSION];
     let (layout, step) = (u64::from(place.layout), u64::from(place.step));
@@ -47,7 +79,11 @@ pub(super) fn entry(at: TopicPartition, since: &Since) -> MetaEntry {
 /// `None` for anything else: the rows of that topic are then told from all readings
 /// that are kept.
 pub(super) fn parse(key: &[u8], value: &[u8]) -> Option<(TopicPartition, Since)> {
-    let name = std::str::from_utf8(key.strip_prefix(DERIVE_META_PREFIX)?).ok()?;
+    parse_of(DERIVE_META_PREFIX, key, value)
+}
+
+fn parse_of(prefix: &[u8], key: &[u8], value: &[u8]) -> Option<(TopicPartition, Since)> {
+    let name = std::str::from_utf8(key.strip_prefix(prefix)?).ok()?;
     let (topic, partition) = name.split_once('/')?;
     let at = TopicPartition {
         topic: TopicId(topic.parse().ok()?),

@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 
 use super::Readers;
+use super::places::changed_entry;
 use crate::checkpoint::{Manifest, Unusable, keys_of, load};
 use crate::commit::GroupCommit;
 use crate::derive::{Derive, Place, Restored};
 use crate::engine::config::{EngineConfig, WindowKind};
 use crate::log::key::TopicPartition;
+use crate::log::topic::{LATE, QUARANTINE};
 use crate::meta::Entry;
 use crate::units::{Offset, PartitionId};
 
@@ -57,6 +59,11 @@ impl Readers {
             }));
         }
         if changed {
+            for (at, since) in &self.since {
+                if [LATE, QUARANTINE].contains(&at.topic) {
+                    self.filled.push(changed_entry(*at, since));
+                }
+            }
             self.notes.push(String::from(
                 "windows or time rules are others than before: all windows are computed again \
                  from the first reading that is kept, and rows that stand are not written twice",

@@ -43,6 +43,12 @@ impl Default for DropCounts {
     }
 }
 
+/// What was dropped of each partition, as meta entries keep it.
+#[must_use]
+pub fn drop_counts(meta: &[(Vec<u8>, Vec<u8>)]) -> BTreeMap<TopicPartition, DropCounts> {
+    Dropped::restore(meta, &[]).counts
+}
+
 impl DropCounts {
     fn to_bytes(self) -> Vec<u8> {
         let mut out = vec![VERSION];
