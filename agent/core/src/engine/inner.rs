@@ -93,7 +93,12 @@ impl History for InnerRows {
         let id = fed.part.unwrap_or_default();
         let figures = fed.figures.map(|figures| Box::new(figures.clone()));
         let late = time < watermark;
-        let old = self.rows.iter().rposition(|row| row.id == id);
+        // Only a row that was out before can replace one.
+        let old = if fed.is_revision {
+            self.rows.iter().rposition(|row| row.id == id)
+        } else {
+            None
+        };
         if let Some(row) = old.and_then(|at| self.rows.get_mut(at))
             && row.time == time
         {

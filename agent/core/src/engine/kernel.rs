@@ -76,17 +76,16 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn new(
-        stream: StreamId,
-        spec: &WindowSpec,
-        config: &EngineConfig,
+        (stream, spec, config): (StreamId, &WindowSpec, &EngineConfig),
         (aggregates, value_at): (Box<[Aggregate]>, usize),
+        wants: Wants,
     ) -> Self {
         Self {
             stream,
             emit: spec.emit,
             finalize: spec.finalize,
             lateness: config.time.allowed_lateness.0,
-            wants: Wants::of(&aggregates),
+            wants,
             aggregates,
             source: spec.from,
             value_at,

@@ -3,6 +3,7 @@
 
 use crate::engine::config::{Aggregate, EngineConfig, Source, WindowKind, WindowSpec};
 use crate::engine::device::Step;
+use crate::engine::figures::Wants;
 use crate::engine::hopping::Hopping;
 use crate::engine::inner::{InnerRows, Span};
 use crate::engine::kernel::{self, Common, Kernel, Out, SourceRows, Turn};
@@ -64,6 +65,7 @@ impl Operator {
         let stream = Stream::new(&spec.name, spec.key, &aggregates, spec.aggregates.len());
         let value_at = match spec.from {
             Source::Readings => 0,
+            Source::Window(_) if spec.merge => 0,
             Source::Window(from) => {
                 let source = &config.windows[usize::from(from)];
                 let of_source = self::aggregates(from, source, config);
@@ -71,7 +73,12 @@ impl Operator {
                 at.expect("a source makes what its readers want")
             }
         };
-        let common = Common::new(StreamId::Window(at), spec, config, (aggregates, value_at));
+        let wants = Wants::of(&kept_for(at, spec, config));
+        let common = Common::new(
+            (StreamId::Window(at), spec, config),
+            (aggregates, value_at),
+            wants,
+        );
         let kind = match &spec.kind {
             WindowKind::Tumbling(grid) => Kind::Tumbling(Tumbling::new(grid.clone(), common.wants)),
             WindowKind::Hopping { size, hop, offset } => {
@@ -99,7 +106,7 @@ impl Operator {
             kind,
             stream,
             out: Out {
-                keeps_figures: reads(at, config).any(|reader| reader.merge),
+                keeps_figures: reads(at, config).any(|(_, reader)| reader.merge),
                 ..Out::default()
             },
             prefix: [PAGE_KEY, high, low],
@@ -240,24 +247,34 @@ fn over_windows(spec: &WindowSpec, config: &EngineConfig) -> bool {
     }
 }
 
-/// Windows that read the rows of the one at this place.
-fn reads(at: u16, config: &EngineConfig) -> impl Iterator<Item = &WindowSpec> {
-    let windows = config.windows.iter();
-    windows.filter(move |window| window.from == Source::Window(at))
+/// Windows that read the rows of the one at this place, with their own places.
+fn reads(at: u16, config: &EngineConfig) -> impl Iterator<Item = (u16, &WindowSpec)> {
+    let windows = (0..).zip(&config.windows);
+    windows.filter(move |(_, window)| window.from == Source::Window(at))
 }
 
-/// The figures of a window: its own, and what its readers want beside them.
+/// The figures of a window's rows: its own, and what its readers count with.
 fn aggregates(at: u16, spec: &WindowSpec, config: &EngineConfig) -> Box<[Aggregate]> {
-    let mut all = spec.aggregates.clone();
-    for reader in reads(at, config) {
-        let of_reader = reader.aggregates.iter().copied();
-        let merged = of_reader.filter(|_| reader.merge);
-        for wanted in merged.chain([reader.value]) {
-            if !all.contains(&wanted) {
-                all.push(wanted);
-            }
+    let values = reads(at, config).filter(|(_, reader)| !reader.merge);
+    let values = values.map(|(_, reader)| reader.value);
+    without_repeats(spec.aggregates.iter().copied().chain(values))
+}
+
+/// What a window has to keep for: its own figures, and those of all that is merged of
+/// it, however far behind.
+fn kept_for(at: u16, spec: &WindowSpec, config: &EngineConfig) -> Box<[Aggregate]> {
+    let own = aggregates(at, spec, config);
+    let merged = reads(at, config).filter(|(_, reader)| reader.merge);
+    let merged = merged.flat_map(|(at, reader)| kept_for(at, reader, config));
+    without_repeats(own.iter().copied().chain(merged))
+}
+
+fn without_repeats(aggregates: impl Iterator<Item = Aggregate>) -> Box<[Aggregate]> {
+    let mut all: Vec<Aggregate> = Vec::new();
+    for aggregate in aggregates {
+        if !all.contains(&aggregate) {
+            all.push(aggregate);
         }
-        // What a reader of the reader merges is kept by the reader's own figures.
     }
     all.into()
 }

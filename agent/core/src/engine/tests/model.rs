@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use self::operator::{Item, Line, Operator};
 use super::Given;
-use crate::engine::config::{EngineConfig, IdleAfter, Source};
+use crate::engine::config::{Aggregate, EngineConfig, IdleAfter, Source};
 use crate::engine::counters::Taken;
 use crate::engine::row::{Cell, Kind, RowView, StreamId};
 
@@ -190,7 +190,9 @@ impl<'a> Model<'a> {
     fn end_step(&mut self) {
         for (at, operator) in self.operators.iter_mut().enumerate() {
             let lines = std::mem::take(&mut operator.out);
-            self.out.extend(lines.iter().map(|line| words(at, line)));
+            let aggregates = &self.config.windows[at].aggregates;
+            let words = lines.iter().map(|line| words(at, aggregates, line));
+            self.out.extend(words);
         }
     }
 
@@ -259,8 +261,9 @@ fn key_words((device, channel): Key) -> String {
     format!("{} {}", device.unwrap_or("*"), channel.unwrap_or("*"))
 }
 
-fn words(at: usize, line: &Line) -> String {
-    let (key, figures) = (key_words(line.key), figures(&line.values));
+fn words(at: usize, aggregates: &[Aggregate], line: &Line) -> String {
+    let key = key_words(line.key);
+    let figures = figures(aggregates, &line.values);
     match line.window {
         None => format!("{at} {key} @{} {figures}", line.time),
         Some((start, end)) => format!(
@@ -271,20 +274,12 @@ fn words(at: usize, line: &Line) -> String {
 }
 
 /// Figures of values in the order in which they came into the window.
-fn figures(values: &[(i64, f64)]) -> String {
-    let only = || values.iter().map(|(_, x)| *x);
-    let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:?}"));
-    let sum = (!values.is_empty()).then(|| only().sum());
-    format!(
-        "{} {} {} {} {} {}",
-        values.len(),
-        number(sum),
-        number(only().min_by(f64::total_cmp)),
-        number(only().max_by(f64::total_cmp)),
-        // The first of the earliest, and the last of the latest.
-        number(values.iter().min_by_key(|(time, _)| *time).map(|v| v.1)),
-        number(values.iter().max_by_key(|(time, _)| *time).map(|v| v.1)),
-    )
+fn figures(aggregates: &[Aggregate], values: &[(i64, f64)]) -> String {
+    let words = aggregates.iter().map(|aggregate| match aggregate {
+        Aggregate::Count => values.len().to_string(),
+        other => operator::figure(*other, values).map_or("null".to_owned(), |x| format!("{x:?}")),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A row in the model's words.

@@ -106,27 +106,10 @@ impl<'a> Operator<'a> {
     /// A row of the source, which has this slot there, as an item here.
     pub(super) fn fed(&self, line: &Line, slot: usize) -> Item {
         let key = self.spec.key;
-        let of_line = |aggregate| {
-            let values = line.values.iter().map(|v| v.1);
-            match aggregate {
-                Aggregate::Count => Some(line.values.len() as f64),
-                Aggregate::Sum => (!line.values.is_empty()).then(|| values.sum()),
-                Aggregate::Max => values.max_by(f64::total_cmp),
-                Aggregate::Min
-                | Aggregate::Mean
-                | Aggregate::First
-                | Aggregate::Last
-                | Aggregate::Variance
-                | Aggregate::Stddev
-                | Aggregate::VariancePop
-                | Aggregate::StddevPop
-                | Aggregate::Percentile(_) => panic!("the model has no such value"),
-            }
-        };
         let values = if self.spec.merge {
             line.values.clone()
         } else {
-            let one = of_line(self.spec.value).map(|x| (line.time, x));
+            let one = figure(self.spec.value, &line.values).map(|x| (line.time, x));
             one.into_iter().collect()
         };
         Item {
@@ -466,6 +449,31 @@ fn values<'i>(items: impl Iterator<Item = &'i Item>) -> Vec<(i64, f64)> {
     // Rows of another window by their names, readings as they came.
     items.sort_by_key(|i| (i.time, i.part, i.part.map_or(i.arrival, |_| 0)));
     items.iter().flat_map(|i| i.values.clone()).collect()
+}
+
+/// A figure of values in the order in which they came into the window.
+pub(super) fn figure(aggregate: Aggregate, values: &[(i64, f64)]) -> Option<f64> {
+    let only = || values.iter().map(|(_, x)| *x);
+    match aggregate {
+        Aggregate::Count => Some(values.len() as f64),
+        Aggregate::Sum => (!values.is_empty()).then(|| only().sum()),
+        Aggregate::Min => only().min_by(f64::total_cmp),
+        Aggregate::Max => only().max_by(f64::total_cmp),
+        // The first of the earliest, and the last of the latest.
+        Aggregate::First => values.iter().min_by_key(|(time, _)| *time).map(|v| v.1),
+        Aggregate::Last => values.iter().max_by_key(|(time, _)| *time).map(|v| v.1),
+        Aggregate::Percentile(p) => {
+            let mut sorted: Vec<f64> = only().collect();
+            sorted.sort_by(f64::total_cmp);
+            let k = (sorted.len() * usize::from(p)).div_ceil(100);
+            sorted.get(k.checked_sub(1)?).copied()
+        }
+        Aggregate::Mean
+        | Aggregate::Variance
+        | Aggregate::Stddev
+        | Aggregate::VariancePop
+        | Aggregate::StddevPop => panic!("the model knows exact figures only"),
+    }
 }
 
 /// Starts and ends of all windows over a time.
