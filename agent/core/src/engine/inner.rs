@@ -91,7 +91,12 @@ impl History for InnerRows {
     fn put(&mut self, span: Span, fed: &Fed<'_>, watermark: i64, again: bool) -> Put {
         let (time, value) = (fed.given.time, fed.given.value);
         let id = fed.part.unwrap_or_default();
-        let figures = fed.figures.map(|figures| Box::new(figures.clone()));
+        // Only what is wanted here, whatever else the source keeps.
+        let figures = fed.figures.map(|inner| {
+            let mut figures = Figures::new(self.wants);
+            figures.merge(inner);
+            Box::new(figures)
+        });
         let late = time < watermark;
         // Only a row that was out before can replace one.
         let old = if fed.is_revision {
