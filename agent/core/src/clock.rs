@@ -275,6 +275,7 @@ impl GatewayClock {
         let spaced = last.map_or(0, |(_, at)| at.0.saturating_add(CLOCK_SPACING_US));
         let again = now.mono.0.saturating_add(wait).max(spaced);
         if again > now.mono.0 {
+            let again = told.again.map_or(again, |before| before.0.min(again));
             told.again = Some(Mono(again));
             return;
         }

@@ -20,7 +20,7 @@ use crate::limits::PENDING_RECORDS_MAX;
 use crate::log::appender::Appender;
 use crate::log::head::stamp_unsynced;
 use crate::log::key::TopicPartition;
-use crate::log::topic::READINGS;
+use crate::log::topic::{EXCHANGE, READINGS};
 use crate::record::{ClockRecord, GapRecord, ReadingRecord, Row, Series};
 use crate::store::WriteBatch;
 use crate::units::{Epoch, Mono, Offset, Span, TopicId};
@@ -173,6 +173,12 @@ impl GroupCommit {
         self.note(source, Ordinal(gap.first.0 + gap.count));
     }
 
+    /// Appends a reading once more: its ack waits for nothing here.
+    pub fn exchange(&mut self, at: TopicPartition, series: &Series, r: &ReadingRecord, now: Mono) {
+        self.appender(at).push_reading(series, r, now);
+        self.records += 1;
+    }
+
     /// Appends what the clock says.
     pub fn clock(&mut self, at: TopicPartition, clock: &ClockRecord, now: Mono) {
         self.appender(at).push_clock(clock, now);
@@ -219,7 +225,7 @@ impl GroupCommit {
     fn appender(&mut self, at: TopicPartition) -> &mut Appender {
         let (epoch, next) = (self.epoch, self.head(at));
         self.appenders.entry(at).or_insert_with(|| {
-            if at.topic == READINGS {
+            if at.topic == READINGS || at.topic == EXCHANGE {
                 Appender::readings(at, epoch, next)
             } else {
                 Appender::rows(at, epoch, next)

@@ -44,6 +44,7 @@ pub mod clock;
 pub mod parked;
 
 pub mod derive;
+pub mod exchange;
 pub mod readers;
 pub mod recompute;
 

@@ -133,6 +133,8 @@ pub const PROBES_KEPT: usize = 8;
 pub const PROBES_OUTSTANDING_MAX: usize = 16;
 /// Most partitions of one log.
 pub const PARTITIONS_MAX: usize = 16;
+/// Readings of one partition that wait for those of others, to go into the exchange.
+pub const EXCHANGE_WAITING_MAX: usize = 16_384;
 /// Readings that may wait for the disk; above it the link is asked to repeat.
 pub const PENDING_RECORDS_MAX: usize = 65_536;
 /// Blocks, or runs of blocks, that the time index of one partition tells apart.

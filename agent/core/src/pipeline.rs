@@ -15,6 +15,7 @@ use crate::accounts::Accounts;
 use crate::clock::GatewayClock;
 use crate::commit::{CommitToken, Durable, GroupCommit};
 use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, QueryId};
+use crate::exchange::{Exchange, ExchangeRead};
 use crate::forward::{Forward, ForwardAction};
 use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
@@ -37,6 +38,7 @@ use crate::units::{Mono, Now, Offset, PartitionId, PortId};
 enum Reader {
     Accounts(PartitionId),
     Derive(DeriveRead),
+    Exchange(ExchangeRead, TopicPartition),
     Forward(TopicPartition),
     Query(QueryId, Offset),
 }
@@ -75,6 +77,8 @@ pub struct Gateway {
     pub(crate) topics: TopicTable,
     pub(crate) clock: GatewayClock,
     pub(crate) readers: Readers,
+    /// Where some window crosses devices, and these lie in several partitions.
+    pub(crate) exchange: Option<Exchange>,
     pub(crate) forward: Option<Forward>,
     pub(crate) retention: Retention,
     removals: space::Removals,
@@ -223,7 +227,10 @@ impl Gateway {
     /// Whether everything taken from devices is durable and derived.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.readers.is_settled(&self.commit) && self.commit.is_idle()
+        let exchange = self.exchange.as_ref();
+        self.readers.is_settled(&self.commit)
+            && exchange.is_none_or(|exchange| exchange.is_settled(&self.commit))
+            && self.commit.is_idle()
     }
 
     /// Whether the gateway's clock is trusted; see [`Input::ClockSynchronised`].
@@ -301,6 +308,11 @@ impl Gateway {
             Reader::Derive(read) => {
                 self.readers
                     .on_fetched(read, &blocks, now, &mut self.commit);
+            }
+            Reader::Exchange(read, at) => {
+                if let Some(exchange) = &mut self.exchange {
+                    exchange.on_fetched((read, at), &blocks, now, &mut self.commit);
+                }
             }
             Reader::Forward(at) => self.on_forward(|forward| forward.on_fetched(at, blocks)),
             Reader::Query(id, from) => {
@@ -395,6 +407,13 @@ impl Gateway {
         for (partition, heard) in self.readers.heard(now.utc, &self.commit) {
             self.clock.on_heard(partition, heard, now, &mut self.commit);
         }
+        let exchange = self.exchange.as_mut();
+        let across = exchange.and_then(|exchange| exchange.heard(now.utc, &self.commit));
+        if let Some(heard) = across {
+            // It goes on from there.
+            let first = PartitionId(0);
+            self.clock.on_heard(first, heard, now, &mut self.commit);
+        }
     }
 
     fn advance_readers(&mut self, now: Mono) {
@@ -404,6 +423,16 @@ impl Gateway {
                 break;
             };
             self.fetch(at, from, Reader::Derive(read));
+        }
+        while self.is_recovered() && self.commit.has_room_for_rows() {
+            let next = self
+                .exchange
+                .as_mut()
+                .and_then(|e| e.next_fetch(&self.commit));
+            let Some((read, at, from)) = next else {
+                break;
+            };
+            self.fetch(at, from, Reader::Exchange(read, at));
         }
         if let Some(entries) = self.readers.next_layout(&self.commit, now) {
             self.keep(entries, now);
@@ -437,6 +466,11 @@ impl Gateway {
         self.keep(accounts, now);
         let rows = self.readers.take_entries(last, &self.commit, now);
         self.keep(rows, now);
+        if let Some(exchange) = &mut self.exchange {
+            let last = last && exchange.is_settled(&self.commit);
+            let entries = exchange.take_entries(last, &self.commit, now);
+            self.keep(entries, now);
+        }
     }
 
     fn advance_imports(&mut self, now: Now) {

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use forebay_wire::ids::DeviceUid;
 
 use self::feed::Feed;
+pub use self::places::kept_place;
 use self::places::{clamp, entry, parse};
 use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use forebay_core::clock::ClockRules;
 use forebay_core::effect::{Effect, GatewayConfig, Input, Opened};
 use forebay_core::engine::config::EngineConfig;
+use forebay_core::exchange::CROSSING_PARTITION;
 use forebay_core::import::{ImportAnswer, ImportId, ImportRecord, ImportRequest};
 use forebay_core::ingest::Router;
 use forebay_core::log::block::{Body, Record};
@@ -258,11 +259,7 @@ impl Hand {
 
     fn bodies(&self, topic: TopicId) -> Vec<Body> {
         let mut bodies = Vec::new();
-        let partitions = self.config.router.partitions();
-        for partition in partitions
-            .chain([PartitionId(0)])
-            .collect::<std::collections::BTreeSet<_>>()
-        {
+        for partition in (0..=CROSSING_PARTITION.0).map(PartitionId) {
             let at = TopicPartition { topic, partition };
             let (mut from, head) = (Offset(0), self.store.head(at));
             while from < head {
@@ -275,6 +272,36 @@ impl Hand {
             }
         }
         bodies
+    }
+
+    /// Ends the gateway and starts it with so many partitions.
+    pub fn grow(&mut self, partitions: u16) {
+        self.config.router = Router::new(partitions);
+        self.power_cut(self.utc());
+    }
+
+    /// Ends the gateway and starts it with other windows.
+    pub fn set_engine(&mut self, engine: EngineConfig) {
+        self.config.engine = engine;
+        self.power_cut(self.utc());
+    }
+
+    /// Device, boot and ordinal of each reading of a topic.
+    #[must_use]
+    pub fn identities(&self, topic: TopicId) -> Vec<([u8; 8], u32, u64)> {
+        let mut out = Vec::new();
+        for body in self.bodies(topic) {
+            let Body::Readings { series, records } = body else {
+                continue;
+            };
+            for record in records {
+                if let Record::Reading(reading) = record {
+                    let of = &series[usize::from(reading.series)];
+                    out.push((of.uid.0, of.boot.0, reading.ordinal.0));
+                }
+            }
+        }
+        out
     }
 
     /// The lines of a topic, partition by partition.

@@ -10,5 +10,7 @@ pub const CONTROL: TopicId = TopicId(1);
 pub const LATE: TopicId = TopicId(2);
 /// Readings that are kept but believed by nobody.
 pub const QUARANTINE: TopicId = TopicId(3);
+/// Readings once more, of all partitions in one order, for windows that cross devices.
+pub const EXCHANGE: TopicId = TopicId(4);
 /// Derived streams take numbers from here up, one per definition.
 pub const DERIVED_FIRST: TopicId = TopicId(16);

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Gateway, readings_of};
 use crate::accounts::Accounts;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
+use crate::exchange::EXCHANGE_AT;
 use crate::forward::Forward;
 use crate::log::key::TopicPartition;
-use crate::log::topic::{CONTROL, LATE, QUARANTINE, READINGS};
+use crate::log::topic::{CONTROL, EXCHANGE, LATE, QUARANTINE, READINGS};
 use crate::readers::Readers;
 use crate::retention::{Progress, Retention};
 use crate::store::{Loss, SegmentId, StoreEvent, WriteBatch};
@@ -30,7 +31,7 @@ pub(super) fn open(
     config: &GatewayConfig,
     opened: &Opened,
     topics: &TopicTable,
-    forward: Option<&Forward>,
+    (forward, crosses): (Option<&Forward>, bool),
     now: Now,
 ) -> Retention {
     let fixed = [
@@ -40,7 +41,10 @@ pub(super) fn open(
         (QUARANTINE, "quarantine"),
     ];
     let fixed = fixed.map(|(topic, name)| (topic, String::from(name)));
-    let names = fixed.into_iter().chain(topics.windows());
+    let exchange = (EXCHANGE, String::from("exchange"));
+    let has_it = opened.store.heads.contains_key(&EXCHANGE_AT) || crosses;
+    let fixed = fixed.into_iter().chain(has_it.then_some(exchange));
+    let names = fixed.chain(topics.windows());
     let sent = |at| forward?.progress(at).map(|(sent, _)| sent);
     let store = (&opened.store, opened.meta.as_slice());
     Retention::new(config.space.clone(), names, store, sent, now)

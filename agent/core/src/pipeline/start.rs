@@ -10,6 +10,7 @@ use crate::clock::GatewayClock;
 use crate::commit::GroupCommit;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::engine::config::EngineConfig;
+use crate::exchange::{CROSSING_PARTITION, Exchange, Split};
 use crate::forward::Forward;
 use crate::import::{Imports, restore_names};
 use crate::layout::{Layouts, Restored, Shrinks};
@@ -45,10 +46,21 @@ impl Gateway {
         start.notes.extend(note.into_iter().chain(accounts_note));
         start.keep(entries);
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
-        let derived = start.assign(&mut topics, &config.engine);
+        let mut derived = start.assign(&mut topics, &config.engine);
+        // One partition has all devices: its engine has all windows.
+        let split = (config.router.count() > 1).then(|| Split::of(&config.engine));
+        let split = split.flatten();
+        let by_device = split.as_ref().map_or(&config.engine, |s| &s.by_device);
+        let at = (&start.commit, now.mono);
+        let exchange = split
+            .as_ref()
+            .map(|split| Exchange::new(split, &derived, &layouts, meta, at));
+        if let Some(split) = &split {
+            derived = split.by_device_of.iter().map(|at| derived[*at]).collect();
+        }
         let losses = Losses::restore(meta);
         let mut readers = Readers::new(
-            &config.engine,
+            by_device,
             derived,
             (layouts, anew),
             meta,
@@ -56,7 +68,8 @@ impl Gateway {
         );
         start.keep(readers.take_filled());
         let forward = open_forward(&config, opened, &topics, &barriers);
-        let retention = space::open(&config, opened, &topics, forward.as_ref(), now);
+        let readers_of_it = (forward.as_ref(), exchange.is_some());
+        let retention = space::open(&config, opened, &topics, readers_of_it, now);
         let clock = GatewayClock::new(config.clock, &config.engine, meta, now);
         let Start { commit, notes, .. } = start;
         let effects: VecDeque<_> = notes.into_iter().map(Note).map(Effect::Note).collect();
@@ -75,6 +88,7 @@ impl Gateway {
             topics,
             clock,
             readers,
+            exchange,
             forward,
             retention,
             removals: space::Removals::default(),
@@ -106,7 +120,8 @@ fn open_forward(
     barriers: &[BTreeMap<PartitionId, Offset>],
 ) -> Option<Forward> {
     let settings = config.forward?;
-    let partitions: Vec<_> = config.router.partitions().collect();
+    let partitions = config.router.partitions().chain([CROSSING_PARTITION]);
+    let partitions: Vec<_> = partitions.collect();
     let streams = (topics, &partitions[..]);
     let (store, name) = (&opened.store, &config.gateway);
     let (info, heads) = (&store.info, &store.heads);

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Gateway;
 use crate::derive::DeriveCounters;
+use crate::exchange::{Exchange, ExchangeCounters};
 use crate::ledger::Counts;
 use crate::live::{ChannelKey, Live};
 use crate::log::key::TopicPartition;
@@ -29,12 +30,21 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
         "duplicates": total.duplicates,
         "gaps": gaps(&total),
         "lost": total.lost,
-        "rows": counted(gateway, |c| c.rows),
+        "rows": counted(gateway, |c| c.rows) + across(gateway).rows,
         "readings_missing": counted(gateway, |c| c.records_missing),
         "rows_oversize": counted(gateway, |c| c.rows_oversize),
         "rows_homeless": counted(gateway, |c| c.rows_homeless),
         "readings_beyond": counted(gateway, |c| c.readings_beyond),
         "clock": clock(gateway),
+        "exchange": gateway.exchange.as_ref().map(|exchange| {
+            let counters = exchange.counters();
+            json!({
+                "readings": counters.readings,
+                "rows": counters.rows,
+                "records_missing": counters.records_missing,
+                "settled": exchange.is_settled(&gateway.commit),
+            })
+        }),
         "rows_same": counted(gateway, |c| c.rows_same),
         "rows_different": counted(gateway, |c| c.rows_different),
         "checkpoints": checkpoints(gateway, now),
@@ -57,6 +67,11 @@ fn clock(gateway: &Gateway) -> Value {
         "recorded": gateway.clock.recorded().map(time_value),
         "readings_parked": stages.map(|stage| stage.parked()).sum::<usize>(),
     })
+}
+
+fn across(gateway: &Gateway) -> ExchangeCounters {
+    let counters = gateway.exchange.as_ref().map(Exchange::counters);
+    counters.unwrap_or_default()
 }
 
 fn counted(gateway: &Gateway, of: fn(&DeriveCounters) -> u64) -> u64 {

@@ -99,3 +99,12 @@ fn parse_of(prefix: &[u8], key: &[u8], value: &[u8]) -> Option<(TopicPartition, 
     let next = Offset(number()?);
     reader.is_at_end().then_some((at, Since { place, next }))
 }
+
+/// Of a topic's kept place, while there was one partition, the offset in `readings` before
+/// which all rows are told, and that of the first row after them.
+#[must_use]
+pub fn kept_place(key: &[u8], value: &[u8]) -> Option<(Offset, Offset)> {
+    let (_, since) = parse(key, value)?;
+    let first = since.place.layout == 0 && since.place.step == 0;
+    first.then_some((since.place.offset, since.next))
+}

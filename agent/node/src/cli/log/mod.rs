@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use forebay_core::import::restore_names;
-use forebay_core::log::topic::CONTROL;
+use forebay_core::log::topic::{CONTROL, EXCHANGE};
 use forebay_core::query::Names;
 use forebay_core::store::Loss;
 use forebay_core::topics::TopicTable;
@@ -27,7 +27,7 @@ use crate::store::{LogReader, OpenError, StoreSettings};
 use crate::terminal::fail;
 
 /// What the gateway noted of itself; it is no stream of the core's.
-const CONTROL_NAME: &str = "control";
+const UNSENT: [(TopicId, &str); 2] = [(CONTROL, "control"), (EXCHANGE, "exchange")];
 /// Something in the log is damaged.
 const EXIT_DAMAGED: u8 = 1;
 /// The log cannot be used.
@@ -121,8 +121,8 @@ fn open(data_dir: &Path, mut names: Names) -> Result<Opened, String> {
 impl Opened {
     /// A topic as an operator calls it.
     fn stream(&self, topic: TopicId) -> String {
-        if topic == CONTROL {
-            return String::from(CONTROL_NAME);
+        if let Some((_, name)) = UNSENT.iter().find(|(known, _)| *known == topic) {
+            return String::from(*name);
         }
         let named = self.topics.streams().find(|(known, _)| *known == topic);
         named.map_or_else(
@@ -133,8 +133,8 @@ impl Opened {
 
     /// The topic that `text` names: a stream, or a number.
     fn topic(&self, text: &str) -> Result<TopicId, String> {
-        if text == CONTROL_NAME {
-            return Ok(CONTROL);
+        if let Some((topic, _)) = UNSENT.iter().find(|(_, name)| *name == text) {
+            return Ok(*topic);
         }
         let number = text.strip_prefix("topic-").unwrap_or(text).parse();
         let named = self.topics.streams().find(|(_, name)| *name == text);

@@ -1,0 +1,218 @@
+//! What windows need that cross devices, where devices lie in several partitions: their
+//! readings go through one topic, in one order, and one engine reads it.
+//!
+//! Holds always: every reading that its partition's engine takes is in the exchange once,
+//! with the order of its partition; while partitions are behind, theirs are merged by
+//! when they came, so that none is late because another was read first. Which readings stand
+//! there already after a restart, their ordinals say. Bound: [`EXCHANGE_WAITING_MAX`]
+//! readings of a partition wait for those of others, beside one read of the log. Knows
+//! no store. How and why: `agent/core/docs/exchange.md`.
+
+mod across;
+mod feed;
+
+use crate::clock::Heard;
+use crate::commit::GroupCommit;
+use crate::engine::config::{EngineConfig, Source};
+use crate::exchange::across::Across;
+use crate::exchange::feed::Feed;
+use crate::layout::Layouts;
+use crate::limits::{DERIVE_KEPT_EVERY_US, PARTITIONS_MAX};
+use crate::log::key::{StoredBlock, TopicPartition};
+use crate::log::topic::EXCHANGE;
+use crate::meta::Entry;
+use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
+
+/// Meta keys of it: this and what is meant.
+pub const EXCHANGE_META_PREFIX: &[u8] = b"exchange/";
+
+/// The one partition of the exchange.
+pub const EXCHANGE_AT: TopicPartition = TopicPartition {
+    topic: EXCHANGE,
+    partition: PartitionId(0),
+};
+
+/// Partition of rows that have a writer here and one in each partition.
+pub const CROSSING_PARTITION: PartitionId = PartitionId(PARTITIONS_MAX as u16);
+
+/// A read of the log for the exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExchangeRead {
+    /// Of what stood in it, or in a topic of rows, when the log was opened.
+    Standing,
+    /// Of readings that go into it.
+    Readings(PartitionId),
+    /// Of what is in it.
+    Own,
+}
+
+/// Windows by whether they can be computed partition by partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Split {
+    /// All whose key has the device.
+    pub by_device: EngineConfig,
+    /// Those that cross devices, and what they read.
+    pub across: EngineConfig,
+    /// Of each window of `by_device` and `across` its place in the whole.
+    pub by_device_of: Vec<usize>,
+    pub across_of: Vec<usize>,
+}
+
+impl Split {
+    /// `None` where no window crosses devices.
+    #[must_use]
+    pub fn of(whole: &EngineConfig) -> Option<Self> {
+        let windows = &whole.windows;
+        let mut crosses: Vec<bool> = windows.iter().map(|w| !w.key.device).collect();
+        if !crosses.contains(&true) {
+            return None;
+        }
+        // What one reads stands before it.
+        for at in (0..windows.len()).rev() {
+            if let (true, Source::Window(from)) = (crosses[at], windows[at].from) {
+                crosses[usize::from(from)] = true;
+            }
+        }
+        let places = |of: &dyn Fn(usize) -> bool| (0..windows.len()).filter(|at| of(*at)).collect();
+        let by_device_of: Vec<usize> = places(&|at| windows[at].key.device);
+        let across_of: Vec<usize> = places(&|at| crosses[at]);
+        Some(Self {
+            by_device: part_of(whole, &by_device_of),
+            across: part_of(whole, &across_of),
+            by_device_of,
+            across_of,
+        })
+    }
+}
+
+/// These windows, each with its source under its new number.
+fn part_of(whole: &EngineConfig, places: &[usize]) -> EngineConfig {
+    let windows = places.iter().map(|place| {
+        let mut window = whole.windows[*place].clone();
+        if let Source::Window(from) = window.from {
+            let at = places.iter().position(|place| *place == usize::from(from));
+            let at = at.expect("a source goes with its reader");
+            window.from = Source::Window(u16::try_from(at).expect("at most WINDOWS_MAX"));
+        }
+        window
+    });
+    EngineConfig {
+        time: whole.time.clone(),
+        windows: windows.collect(),
+    }
+}
+
+/// What an operator should hear of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExchangeCounters {
+    /// Readings written into it since the start.
+    pub readings: u64,
+    /// Rows written since the start.
+    pub rows: u64,
+    /// Records that were gone before they were read.
+    pub records_missing: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Exchange {
+    feed: Feed,
+    across: Across,
+    kept_at: Mono,
+}
+
+impl Exchange {
+    /// The exchange of a log that was just opened; `topics` of all windows.
+    #[must_use]
+    pub fn new(
+        split: &Split,
+        topics: &[Option<TopicId>],
+        layouts: &Layouts,
+        meta: &[Entry],
+        (commit, now): (&GroupCommit, Mono),
+    ) -> Self {
+        let guard = split.across.time.future_guard;
+        Self {
+            feed: Feed::new(layouts.clone(), guard, meta, commit),
+            across: Across::new(split, topics, meta, commit),
+            kept_at: now,
+        }
+    }
+
+    /// The next read of the log.
+    pub fn next_fetch(
+        &mut self,
+        commit: &GroupCommit,
+    ) -> Option<(ExchangeRead, TopicPartition, Offset)> {
+        let standing = self.feed.next_standing().or(self.across.next_standing());
+        if let Some((at, from)) = standing {
+            return Some((ExchangeRead::Standing, at, from));
+        }
+        if self.feed.is_loading() || self.across.is_loading() {
+            return None;
+        }
+        if let Some((at, from)) = self.feed.next_fetch(commit) {
+            return Some((ExchangeRead::Readings(at.partition), at, from));
+        }
+        let (at, from) = self.across.next_fetch(commit)?;
+        Some((ExchangeRead::Own, at, from))
+    }
+
+    /// Takes what a read brought.
+    pub fn on_fetched(
+        &mut self,
+        (read, at): (ExchangeRead, TopicPartition),
+        blocks: &[StoredBlock],
+        now: Mono,
+        commit: &mut GroupCommit,
+    ) {
+        match read {
+            ExchangeRead::Standing if at == EXCHANGE_AT => self.feed.on_standing(blocks),
+            ExchangeRead::Standing => self.across.on_standing(at, blocks),
+            ExchangeRead::Readings(partition) => {
+                self.feed.on_fetched(partition, blocks, commit);
+                let across = &mut self.across;
+                self.feed.flush(now, commit, |partition, offset, next| {
+                    across.on_source(partition, offset, next);
+                });
+            }
+            ExchangeRead::Own => self.across.on_fetched(blocks, now, commit),
+        }
+    }
+
+    /// What the engine here knows of the clock, which says `now`, when it has read all.
+    pub fn heard(&mut self, now: EventTime, commit: &GroupCommit) -> Option<Heard> {
+        let settled = self.is_settled(commit);
+        settled.then(|| self.across.heard(now))
+    }
+
+    /// The entries to write with the batch that holds all records so far; `all` also
+    /// where nothing is new.
+    pub fn take_entries(&mut self, all: bool, commit: &GroupCommit, now: Mono) -> Vec<Entry> {
+        let all = all || now.0.saturating_sub(self.kept_at.0) >= DERIVE_KEPT_EVERY_US;
+        if all {
+            self.kept_at = now;
+        }
+        let mut entries = self.feed.take_entries(all, commit);
+        entries.extend(self.across.take_entries(all, commit));
+        entries
+    }
+
+    /// Whether all durable readings are in it, and read from it.
+    #[must_use]
+    pub fn is_settled(&self, commit: &GroupCommit) -> bool {
+        self.feed.is_settled(commit) && self.across.is_settled(commit)
+    }
+
+    #[must_use]
+    pub fn counters(&self) -> ExchangeCounters {
+        ExchangeCounters {
+            readings: self.feed.readings,
+            rows: self.across.rows_written,
+            records_missing: self.feed.missing + self.across.missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! How windows are split by whether they cross devices.
+
+use super::*;
+use crate::engine::config::{Bounds, KeySpec, TimeRules, WindowKind, WindowSpec};
+use crate::units::Span;
+
+fn window(name: &str, device: bool, from: Source) -> WindowSpec {
+    let kind = WindowKind::Sliding {
+        size: Span(1),
+        bounds: Bounds::HalfOpen,
+    };
+    let mut window = WindowSpec::new(name, kind);
+    window.from = from;
+    window.key = KeySpec {
+        device,
+        channel: true,
+    };
+    window
+}
+
+fn names(config: &EngineConfig) -> Vec<(&str, Source)> {
+    let windows = config.windows.iter();
+    windows.map(|w| (w.name.as_str(), w.from)).collect()
+}
+
+#[test]
+fn what_crosses_devices_takes_its_sources_along() {
+    let from = Source::Window;
+    let whole = EngineConfig {
+        time: TimeRules::default(),
+        windows: vec![
+            window("a", true, Source::Readings),
+            window("b", true, Source::Readings),
+            window("c", true, from(1)),
+            window("d", false, from(2)),
+            window("e", true, from(0)),
+            window("f", false, from(3)),
+        ],
+    };
+    let split = Split::of(&whole).expect("some cross");
+    assert_eq!(
+        names(&split.by_device),
+        [
+            ("a", Source::Readings),
+            ("b", Source::Readings),
+            ("c", from(1)),
+            ("e", from(0))
+        ]
+    );
+    assert_eq!(
+        names(&split.across),
+        [
+            ("b", Source::Readings),
+            ("c", from(0)),
+            ("d", from(1)),
+            ("f", from(2))
+        ]
+    );
+    assert_eq!(split.by_device_of, [0, 1, 2, 4]);
+    assert_eq!(split.across_of, [1, 2, 3, 5]);
+    assert_eq!(Split::of(&split.by_device), None);
+}
