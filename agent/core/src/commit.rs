@@ -201,6 +201,12 @@ impl GroupCommit {
         self.full = topics;
     }
 
+    /// Whether a topic takes no rows now.
+    #[must_use]
+    pub fn is_full(&self, topic: TopicId) -> bool {
+        self.full.contains(&topic)
+    }
+
     /// Rows that full topics did not take since the last call.
     pub fn take_refused(&mut self) -> BTreeMap<TopicPartition, u64> {
         std::mem::take(&mut self.refused)

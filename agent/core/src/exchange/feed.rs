@@ -201,6 +201,10 @@ impl Feed {
     }
 
     pub(super) fn next_fetch(&mut self, commit: &GroupCommit) -> Option<(TopicPartition, Offset)> {
+        // What it does not take now waits where it stands.
+        if commit.is_full(EXCHANGE_AT.topic) {
+            return None;
+        }
         if self.lanes.iter().all(|lane| lane.queue.is_empty()) {
             self.layout = self.oldest();
         }

@@ -48,16 +48,16 @@ pub const DERIVED_QUOTA_BYTES: u64 = 1 << 30;
 /// Quota of each topic that the agent keeps for itself: control, late, quarantine.
 pub const OWN_QUOTA_BYTES: u64 = 256 << 20;
 
-/// Names of the topics that every log has.
-pub const FIXED_TOPICS: [&str; 4] = ["readings", "control", "late", "quarantine"];
+/// Names of the topics that have no window's name.
+pub const FIXED_TOPICS: [&str; 5] = ["readings", "control", "late", "quarantine", "exchange"];
 
 /// The policy of a topic of which the config says nothing.
 #[must_use]
 pub fn default_policy(name: &str) -> TopicPolicy {
     let quota_bytes = match FIXED_TOPICS.iter().position(|fixed| *fixed == name) {
         Some(0) => READINGS_QUOTA_BYTES,
-        Some(_) => OWN_QUOTA_BYTES,
-        None => DERIVED_QUOTA_BYTES,
+        Some(1..=3) => OWN_QUOTA_BYTES,
+        Some(_) | None => DERIVED_QUOTA_BYTES,
     };
     TopicPolicy {
         quota_bytes,

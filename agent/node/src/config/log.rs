@@ -120,9 +120,12 @@ fn topic(table: &Table<'_>, name: &str) -> Result<TopicPolicy, ConfigError> {
         None => None,
     };
     let policies = [WhenFull::DropOldest, WhenFull::RejectNew, WhenFull::Block];
-    let when_full = table
-        .need("when_full")?
-        .one_of(&policies.map(|policy| (policy.name(), policy)))?;
+    let field = table.need("when_full")?;
+    let when_full = field.one_of(&policies.map(|policy| (policy.name(), policy)))?;
+    if name == "exchange" && when_full != WhenFull::DropOldest {
+        // What it would refuse stands in `readings`, and would be missing without a word.
+        return Err(field.error("is drop_oldest for the exchange"));
+    }
     Ok(TopicPolicy {
         quota_bytes,
         age,

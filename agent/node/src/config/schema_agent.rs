@@ -185,7 +185,7 @@ pub const LOG: Section = Section {
 pub const TOPIC: Section = Section {
     name: "topic",
     many: true,
-    doc: "How much room a topic of the log takes: readings, control, late, quarantine, or the name of a window.\nOne without a section keeps to these defaults.",
+    doc: "How much room a topic of the log takes: readings, control, late, quarantine, exchange, or the name of a window.\nOne without a section keeps to these defaults.",
     keys: &[
         Key {
             name: "name",
@@ -195,7 +195,7 @@ pub const TOPIC: Section = Section {
         Key {
             name: "quota",
             default: Default::None("\"8GiB\""),
-            doc: "What it takes on disk, 4MB and up. Default 8GiB for readings, 1GiB for a window,\n256MiB for control, late and quarantine.",
+            doc: "What it takes on disk, 4MB and up. Default 8GiB for readings, 1GiB for a window and\nthe exchange, 256MiB for control, late and quarantine.",
         },
         Key {
             name: "age",

@@ -14,7 +14,14 @@ use super::error::{ConfigError, did_you_mean, list};
 use super::reader::{Field, Table};
 
 /// Streams that the engine itself writes or reads.
-const RESERVED_STREAMS: [&str; 5] = ["readings", "control", "late", "quarantine", "changes"];
+const RESERVED_STREAMS: [&str; 6] = [
+    "readings",
+    "control",
+    "late",
+    "quarantine",
+    "exchange",
+    "changes",
+];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {

@@ -26,7 +26,8 @@ use crate::config::Config;
 use crate::store::{LogReader, OpenError, StoreSettings};
 use crate::terminal::fail;
 
-/// What the gateway noted of itself; it is no stream of the core's.
+/// Topics that no receiver hears of: what the gateway noted of itself, and readings that
+/// stand elsewhere already.
 const UNSENT: [(TopicId, &str); 2] = [(CONTROL, "control"), (EXCHANGE, "exchange")];
 /// Something in the log is damaged.
 const EXIT_DAMAGED: u8 = 1;

@@ -5,6 +5,7 @@ use clap::Args;
 use forebay_core::limits::FETCH_BYTES_MAX;
 use forebay_core::log::block::{Block, BlockHead, Body};
 use forebay_core::log::key::TopicPartition;
+use forebay_core::log::topic::{EXCHANGE, READINGS};
 use forebay_core::log::walk::{Met, Walk};
 use forebay_core::query::Names;
 use forebay_core::record::{ClockRecord, Figure, GapRecord, ReadingRecord, Record, Row, Series};
@@ -20,7 +21,7 @@ use crate::export::Reading;
 /// Records that are asked for.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Filters {
-    /// Topic: readings, late, quarantine, control, or the name of a window
+    /// Topic: readings, late, quarantine, control, exchange, or the name of a window
     #[arg(long, default_value = "readings")]
     topic: String,
     /// Only this partition
@@ -74,7 +75,7 @@ struct Wanted {
 impl Filters {
     /// Whether the topic's records are readings.
     pub(super) fn are_readings(&self, opened: &Opened) -> Result<bool, String> {
-        Ok(opened.topic(&self.topic)? == forebay_core::log::topic::READINGS)
+        Ok([READINGS, EXCHANGE].contains(&opened.topic(&self.topic)?))
     }
 
     /// Bytes that a scan reads, about.
