@@ -15,6 +15,7 @@ pub mod line;
 pub mod model;
 pub mod receiver;
 pub mod scenario;
+pub mod steps;
 
 use std::collections::BTreeMap;
 

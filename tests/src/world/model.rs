@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use forebay_core::engine::config::EngineConfig;
 use forebay_core::engine::row::{self, RowView, StreamId};
 use forebay_core::engine::{Batch, Engine};
 use forebay_core::live::figure;
 use forebay_core::log::key::TopicPartition;
-use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
+use forebay_core::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
 use forebay_core::record::{ClockTrust, GapReason, gap_name, trust_name};
 use forebay_core::units::{PartitionId, TopicId};
 use forebay_core::upstream::rows::RowReader;
@@ -342,34 +343,72 @@ fn judge_room(gateway: &WorldGateway, status: &Value, ends: &mut Ends, replay: &
 
 /// The results are those of a fresh engine over the log.
 fn judge_results(gateway: &WorldGateway, replay: &str) {
-    let config = super::engine_config();
-    for partition in gateway.core().partitions() {
-        let mut engine = Engine::new(&config);
+    let partitions = gateway.core().partitions();
+    judge_rows(
+        gateway.archive(),
+        partitions,
+        &super::engine_config(),
+        replay,
+    );
+}
+
+/// Compares all derived topics with what a fresh engine makes of the readings beside
+/// them.
+///
+/// # Panics
+/// At the first difference, with `what`.
+pub fn judge_rows(
+    archive: &Archive,
+    partitions: impl Iterator<Item = PartitionId>,
+    config: &EngineConfig,
+    what: &str,
+) {
+    for partition in partitions {
+        let mut engine = Engine::new(config);
         let mut rows = row::Rows::new();
-        feed(&mut engine, gateway.archive(), partition, &mut rows);
-        for (index, window) in (0..).zip(&config.windows) {
-            let of_window = engine
-                .views(&rows)
-                .filter(|row| row.stream() == StreamId::Window(index));
-            let want: Vec<String> = of_window.map(line_of).collect();
-            let at = TopicPartition {
-                topic: topic_of(&window.name),
-                partition,
-            };
-            let got = gateway.archive().place(at);
-            let got: Vec<String> = got
-                .into_iter()
-                .flat_map(BTreeMap::values)
-                .map(|entry| match entry {
-                    Entry::Row(text) => text.clone(),
-                    Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) => {
-                        panic!("readings among rows")
-                    }
-                })
-                .collect();
-            assert_eq!(got, want, "{} of {partition:?}; {replay}", window.name);
+        feed(&mut engine, archive, partition, &mut rows);
+        let windows = (0..).zip(&config.windows);
+        let windows = windows.map(|(index, window)| {
+            let topic = TopicId(DERIVED_FIRST.0 + index);
+            (StreamId::Window(index), topic, &*window.name)
+        });
+        let asides = [
+            (StreamId::Late, LATE, "late"),
+            (StreamId::Quarantine, QUARANTINE, "quarantine"),
+        ];
+        for (stream, topic, name) in windows.chain(asides) {
+            let of_stream = engine.views(&rows).filter(|row| row.stream() == stream);
+            let want: Vec<String> = of_stream.map(line_of).collect();
+            let at = TopicPartition { topic, partition };
+            let got = archive.place(at).into_iter().flat_map(BTreeMap::values);
+            let got: Vec<&str> = got.map(row_text).collect();
+            let differs = got.iter().zip(&want).position(|(got, want)| got != want);
+            if let Some(place) = differs {
+                panic!(
+                    "{name} of {partition:?} offset {place}: {} is not {}; {what}",
+                    got[place], want[place]
+                );
+            }
+            assert_eq!(
+                got.len(),
+                want.len(),
+                "rows of {name} of {partition:?}; {what}"
+            );
         }
     }
+}
+
+fn row_text(entry: &Entry) -> &str {
+    match entry {
+        Entry::Row(text) => text,
+        Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) => panic!("readings among rows"),
+    }
+}
+
+/// All rows of derived topics, by topic, partition and offset.
+pub fn rows(archive: &Archive) -> impl Iterator<Item = (TopicPartition, &str)> {
+    let derived = archive.places().filter(|(at, _)| at.topic != READINGS);
+    derived.flat_map(|(at, place)| place.values().map(move |entry| (at, row_text(entry))))
 }
 
 /// The results of each device are those of an engine that had all its readings in

@@ -74,12 +74,6 @@ size = "1m"
 aggregates = ["count", "mean", "min", "max", "stddev", "p95"]
 
 [[window]]
-name = "rolling"
-kind = "sliding"
-size = "60s"
-aggregates = ["count", "mean", "max", "p95"]
-
-[[window]]
 name = "hops"
 kind = "hopping"
 size = "1m"
@@ -104,12 +98,6 @@ aggregates = ["count", "min", "last"]
 emit = "final_only"
 
 [[window]]
-name = "latest"
-kind = "rows"
-rows = 40
-aggregates = ["count", "mean", "min"]
-
-[[window]]
 name = "busy"
 kind = "session"
 gap = "10s"
@@ -122,6 +110,21 @@ size = "5m"
 from = "minute"
 merge = true
 aggregates = ["count", "mean", "stddev", "p95"]
+"#;
+
+/// Windows that keep the readings themselves.
+const TAILS: &str = r#"
+[[window]]
+name = "rolling"
+kind = "sliding"
+size = "60s"
+aggregates = ["count", "mean", "max", "p95"]
+
+[[window]]
+name = "latest"
+kind = "rows"
+rows = 40
+aggregates = ["count", "mean", "min"]
 
 [[window]]
 name = "trend"
@@ -137,10 +140,11 @@ aggregates = ["count", "max"]
 pub(super) fn config(seed: u64, data_dir: &Path, socket: &Path) -> String {
     let partitions = PARTITIONS[(seed % 3) as usize];
     let times = TIMES[(seed / 3 % 3) as usize];
+    let tails = if seed.is_multiple_of(2) { TAILS } else { "" };
     format!(
         "[agent]\ngateway = \"gw-torture\"\ndata_dir = \"{}\"\npartitions = {partitions}\n\
          linger = \"5ms\"\n[log]\ngeneration = \"256KiB\"\n[query]\nsocket = \"{}\"\n\
-         [engine]\n{times}\n{WINDOWS}",
+         [engine]\n{times}\n{WINDOWS}{tails}",
         data_dir.display(),
         socket.display(),
     )

@@ -1,0 +1,287 @@
+//! The gateway's core over the store's twin, one step of the store at a time: a crash
+//! can be put before any of them, with anything of what was not synced left. Readings
+//! come as an import; nothing else is there, so that runs are short and can be repeated
+//! for every step. Its clock moves only here.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use forebay_core::clock::ClockRules;
+use forebay_core::commit::CommitToken;
+use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
+use forebay_core::engine::config::EngineConfig;
+use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
+use forebay_core::ingest::Router;
+use forebay_core::log::key::TopicPartition;
+use forebay_core::payload::GatewayName;
+use forebay_core::pipeline::Gateway;
+use forebay_core::query::{Names, Query};
+use forebay_core::retention::SpaceConfig;
+use forebay_core::store::memory::{Crash, MemoryDisk, MemoryStore};
+use forebay_core::store::{Store as _, WriteBatch};
+use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, Span};
+use serde_json::Value;
+
+use super::archive::Archive;
+use super::gateway::UTC_0;
+use super::model;
+
+/// Bytes after which the live generation is sealed.
+const GENERATION_BYTES: u64 = 20_000;
+/// More steps than a script takes: it goes round in a circle then.
+const STEPS_MAX: u64 = 100_000;
+
+/// What a run is of.
+#[derive(Debug, Clone)]
+pub struct Script {
+    pub engine: EngineConfig,
+    pub partitions: u16,
+    pub linger: Span,
+    /// Imports, one after the other, each with the time before it, us.
+    pub batches: Vec<(u64, Vec<ImportRecord>)>,
+}
+
+/// A crash before a step of the store, counted from the last start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrashAt {
+    pub step: u64,
+    /// Whether the blocks of a batch that is not synced survive, and its meta entries.
+    pub keeps: (bool, bool),
+}
+
+/// What has come of a script.
+#[derive(Debug)]
+pub struct Done {
+    pub archive: Archive,
+    /// Steps of the store after the last start.
+    pub steps: u64,
+    /// Crashes that came.
+    pub crashes: usize,
+    /// Starts that went on from a checkpoint.
+    pub restored: usize,
+}
+
+#[derive(Debug)]
+enum Job {
+    Write(CommitToken, WriteBatch),
+    Sync(CommitToken),
+    Tell(CommitToken),
+    Fetch(FetchToken, TopicPartition, Offset, usize),
+    Remove(Vec<forebay_core::store::SegmentId>),
+}
+
+struct Steps {
+    config: GatewayConfig,
+    core: Gateway,
+    store: MemoryStore,
+    jobs: VecDeque<Job>,
+    unsynced: Option<WriteBatch>,
+    now: u64,
+    crashes: VecDeque<CrashAt>,
+    answered: bool,
+    /// Of the imports, until a crash.
+    session: Option<SessionNo>,
+    status: Option<Value>,
+    done: Done,
+}
+
+/// Runs a script with these crashes, to the end of all windows that end in it.
+///
+/// # Panics
+/// When the core stops or goes round in a circle.
+#[must_use]
+pub fn run(script: &Script, crashes: &[CrashAt]) -> Done {
+    let mut steps = Steps::start(script, crashes);
+    for (n, (pause, records)) in (1..).zip(&script.batches) {
+        steps.now += pause;
+        steps.handle(Input::Deadline);
+        // A crash takes the request along: whoever imports asks again.
+        let mut sent_in = None;
+        steps.answered = false;
+        while !steps.answered {
+            let starts = steps.done.crashes;
+            if sent_in != Some(starts) {
+                sent_in = Some(starts);
+                let request = ImportRequest::Batch {
+                    session: steps.session,
+                    records: records.clone(),
+                };
+                steps.handle(Input::Import(ImportId(n), request));
+            }
+            steps.one();
+        }
+    }
+    while !steps.core.is_settled() {
+        steps.one();
+    }
+    steps.done
+}
+
+impl Steps {
+    fn start(script: &Script, crashes: &[CrashAt]) -> Self {
+        let config = GatewayConfig {
+            gateway: GatewayName::new("steps").expect("a name"),
+            router: Router::new(script.partitions),
+            linger: script.linger,
+            engine: script.engine.clone(),
+            forward: None,
+            names: Names::default(),
+            space: SpaceConfig::default(),
+            clock: ClockRules::default(),
+        };
+        let disk = MemoryDisk {
+            generation_bytes: GENERATION_BYTES,
+            capacity_bytes: u64::MAX,
+            foreign_bytes: 0,
+        };
+        let store = MemoryStore::create(LogId([7; 16]), 1).on_disk(disk);
+        let core = Gateway::new(config.clone(), &opened(&store), now_of(0)).expect("it starts");
+        Self {
+            config,
+            core,
+            store,
+            jobs: VecDeque::new(),
+            unsynced: None,
+            now: 0,
+            crashes: crashes.iter().copied().collect(),
+            answered: false,
+            session: None,
+            status: None,
+            done: Done {
+                archive: Archive::default(),
+                steps: 0,
+                crashes: 0,
+                restored: 0,
+            },
+        }
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.core.handle(input, now_of(self.now));
+        while let Some(effect) = self.core.poll_effect() {
+            match effect {
+                Effect::Commit(token, batch) => self.jobs.push_back(Job::Write(token, batch)),
+                Effect::Fetch {
+                    token,
+                    at,
+                    from,
+                    bytes_max,
+                } => self.jobs.push_back(Job::Fetch(token, at, from, bytes_max)),
+                Effect::Remove(segments) => self.jobs.push_back(Job::Remove(segments)),
+                Effect::Imported(_, answer) => {
+                    let answer = answer.expect("nothing is wrong with it");
+                    assert_eq!(answer.refused, [], "nor with a part of it");
+                    (self.answered, self.session) = (true, Some(answer.session));
+                }
+                Effect::Answer(_, answer) => self.status = answer.ok(),
+                Effect::Note(_) => {}
+                Effect::Stop(error) => panic!("the twin failed: {error}"),
+                Effect::PortWrite(..) | Effect::Publish { .. } | Effect::BrokerReset(..) => {
+                    panic!("nobody is there")
+                }
+            }
+        }
+    }
+
+    /// Does the next step of the store, or lets time go by to the core's next deadline.
+    fn one(&mut self) {
+        let Some(job) = self.jobs.pop_front() else {
+            let next = self.core.next_deadline().expect("it waits for something");
+            self.now = next.0.max(self.now + 1);
+            return self.handle(Input::Deadline);
+        };
+        let step = self.done.steps;
+        self.done.steps += 1;
+        assert!(step < STEPS_MAX, "it goes round in a circle");
+        if let Some(crash) = self.crashes.front().filter(|crash| crash.step == step) {
+            let crash = *crash;
+            self.crashes.pop_front();
+            return self.crash(crash);
+        }
+        self.now += 100;
+        match job {
+            Job::Write(token, batch) => {
+                self.store.append(&batch).expect("there is room");
+                self.unsynced = Some(batch);
+                self.jobs.push_front(Job::Sync(token));
+            }
+            Job::Sync(token) => {
+                self.store.set_clock(now_of(self.now).utc);
+                self.store.sync().expect("the twin syncs");
+                if let Some(batch) = self.unsynced.take() {
+                    self.done.archive.add(&batch);
+                }
+                self.jobs.push_front(Job::Tell(token));
+            }
+            Job::Tell(token) => self.handle(Input::Committed(token)),
+            Job::Fetch(token, at, from, bytes_max) => {
+                let blocks = self.store.read(at, from, bytes_max);
+                self.handle(Input::Fetched(token, blocks.expect("the twin reads")));
+            }
+            Job::Remove(segments) => self.store.remove(&segments).expect("the twin removes"),
+        }
+        while let Some(event) = self.store.poll_event() {
+            self.handle(Input::Store(event));
+        }
+    }
+
+    fn crash(&mut self, CrashAt { keeps, .. }: CrashAt) {
+        let kept = usize::from(keeps.0).min(self.store.unsynced());
+        let crash = Crash {
+            keep_batches: kept,
+            keep_meta: kept * usize::from(keeps.1),
+            undo_removals: false,
+        };
+        self.done.crashes += 1;
+        let nonce = self.done.crashes as u64 + 1;
+        self.store.crash_leaving(crash, nonce);
+        if let Some(batch) = self.unsynced.take().filter(|_| kept > 0) {
+            self.done.archive.add(&batch);
+        }
+        self.jobs.clear();
+        self.session = None;
+        self.done.steps = 0;
+        self.core = Gateway::new(self.config.clone(), &opened(&self.store), now_of(self.now))
+            .expect("it starts");
+        self.handle(Input::Query(QueryId(1), Query::Status));
+        let status = self.status.take().expect("status is answered at once");
+        let start = &status["start"];
+        self.done.restored += start["engines_restored"].as_u64().unwrap_or(0) as usize;
+    }
+}
+
+fn now_of(now: u64) -> Now {
+    Now {
+        mono: Mono(now),
+        utc: EventTime(UTC_0 + now as i64),
+    }
+}
+
+fn opened(store: &MemoryStore) -> Opened {
+    Opened {
+        store: store.opened(),
+        meta: store.meta_with_prefix(b"").expect("the twin reads"),
+    }
+}
+
+/// Holds all rows of a run to a fresh engine over its readings.
+///
+/// # Panics
+/// At the first difference, with `what`.
+pub fn judge(script: &Script, done: &Done, what: &str) {
+    let partitions = Router::new(script.partitions);
+    model::judge_rows(&done.archive, partitions.partitions(), &script.engine, what);
+}
+
+/// The rows of a run by topic and device, in their order, whatever partition has them.
+#[must_use]
+pub fn rows_by_device(done: &Done) -> BTreeMap<(u16, String), Vec<String>> {
+    let mut out: BTreeMap<(u16, String), Vec<String>> = BTreeMap::new();
+    for (at, line) in model::rows(&done.archive) {
+        let json: Value = serde_json::from_str(line).expect("JSON");
+        let device = json["device"].as_str().expect("a device").to_owned();
+        out.entry((at.topic.0, device))
+            .or_default()
+            .push(line.to_owned());
+    }
+    out
+}

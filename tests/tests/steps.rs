@@ -1,0 +1,285 @@
+//! The engine of a gateway, one step of its store at a time: a crash before any step,
+//! other partitions, other batches, another order of arrival. All rows stay what a fresh
+//! engine makes of the readings in the log, byte for byte.
+
+use std::collections::BTreeMap;
+
+use forebay_core::engine::config::{
+    Aggregate, Bounds, Emit, EngineConfig, Grid, IdleAfter, KeySpec, Source, TimeRules, WindowKind,
+    WindowSpec,
+};
+use forebay_core::import::ImportRecord;
+use forebay_core::units::{EventTime, Span};
+use forebay_tests::world::dice::Dice;
+use forebay_tests::world::steps::{self, CrashAt, Done, Script};
+use forebay_wire::message::Quality;
+
+const SECOND: i64 = 1_000_000;
+/// 2020-09-13T12:26:40Z.
+const FIRST: i64 = 1_600_000_000 * SECOND;
+const BOUND: i64 = 5 * SECOND;
+/// In every run of the tests.
+const CRASH_SEEDS: u64 = 60;
+/// Batches of the script in which each step crashes.
+const BATCHES: usize = 10;
+
+/// What may be left of a batch that is not synced: blocks, and its meta entries.
+const KEEPS: [(bool, bool); 3] = [(false, false), (true, false), (true, true)];
+
+fn windows() -> Vec<WindowSpec> {
+    let grid = |size| {
+        WindowKind::Tumbling(Grid::Fixed {
+            size: Span(size),
+            offset: Span(0),
+        })
+    };
+    let rolling = WindowKind::Sliding {
+        size: Span(10 * SECOND),
+        bounds: Bounds::HalfOpen,
+    };
+    let hops = WindowKind::Hopping {
+        size: Span(12 * SECOND),
+        hop: Span(5 * SECOND),
+        offset: Span(SECOND),
+    };
+    let ranks = vec![Aggregate::Count, Aggregate::Mean, Aggregate::Percentile(95)];
+    vec![
+        WindowSpec::new("tumbling", grid(10 * SECOND)),
+        WindowSpec {
+            aggregates: ranks,
+            ..WindowSpec::new("rolling", rolling)
+        },
+        WindowSpec {
+            finalize: true,
+            ..WindowSpec::new("hops", hops)
+        },
+        WindowSpec {
+            key: KeySpec::DEVICE,
+            ..WindowSpec::new("last", WindowKind::Rows { n: 7 })
+        },
+        WindowSpec::new(
+            "session",
+            WindowKind::Session {
+                gap: Span(4 * SECOND),
+            },
+        ),
+        WindowSpec {
+            from: Source::Window(0),
+            merge: true,
+            ..WindowSpec::new("chain", grid(60 * SECOND))
+        },
+        WindowSpec {
+            emit: Emit::FinalOnly,
+            ..WindowSpec::new("final", grid(15 * SECOND))
+        },
+        WindowSpec {
+            emit: Emit::EveryUpdate,
+            ..WindowSpec::new("eager", grid(7 * SECOND))
+        },
+    ]
+}
+
+/// Without idleness: when the gateway's clock is written depends on how it is run.
+fn engine(lateness: i64) -> EngineConfig {
+    EngineConfig {
+        time: TimeRules {
+            out_of_order: Span(BOUND),
+            allowed_lateness: Span(lateness),
+            idle_after: IdleAfter::After(Span(i64::MAX / 4)),
+            ..TimeRules::default()
+        },
+        windows: windows(),
+    }
+}
+
+/// Readings of some devices, out of order inside the bound; one in `late` beyond it.
+fn readings(seed: u64, count: i64, late: u64) -> Vec<ImportRecord> {
+    let mut dice = Dice::new(seed);
+    (0..count)
+        .map(|n| {
+            let device = dice.below(6);
+            let behind = match dice.below(late) {
+                0 => BOUND + 1 + dice.below(20 * SECOND as u64) as i64,
+                _ => dice.below(BOUND as u64 / 2) as i64,
+            };
+            let time = FIRST + n * SECOND / 4 - behind;
+            let (value, quality) = match dice.below(20) {
+                0 => (None, Quality::BusError),
+                1 => (Some(1e16), Quality::Ok),
+                _ => (Some(dice.below(10_000) as f64 / 100.0), Quality::Ok),
+            };
+            record(device, dice.below(2), time, value, quality)
+        })
+        .collect()
+}
+
+fn record(
+    device: u64,
+    channel: u64,
+    time: i64,
+    value: Option<f64>,
+    quality: Quality,
+) -> ImportRecord {
+    let device = format!("f02eba110000000{device}");
+    let channel = ["temperature", "current"][channel as usize];
+    ImportRecord::new(&device, channel, "", EventTime(time), value, quality).expect("it is one")
+}
+
+fn script(engine: EngineConfig, partitions: u16, batches: Vec<Vec<ImportRecord>>) -> Script {
+    Script {
+        engine,
+        partitions,
+        linger: Span(20_000),
+        batches: batches.into_iter().map(|batch| (70_000, batch)).collect(),
+    }
+}
+
+fn has_tail(kind: &WindowKind) -> bool {
+    matches!(kind, WindowKind::Sliding { .. } | WindowKind::Rows { .. })
+}
+
+/// A script in which windows close and checkpoints are written.
+fn crashed(seed: u64, partitions: u16, lateness: i64) -> Script {
+    let readings = readings(seed, 400, 30);
+    let batches = readings.chunks(readings.len() / BATCHES);
+    let batches = batches.map(<[ImportRecord]>::to_vec).collect();
+    script(engine(lateness), partitions, batches)
+}
+
+#[test]
+fn a_crash_before_any_step_changes_no_row() {
+    let mut restored = 0;
+    for (partitions, lateness) in [(1, 0), (4, 20 * SECOND)] {
+        let mut script = crashed(1, partitions, lateness);
+        if partitions > 1 {
+            script
+                .engine
+                .windows
+                .retain(|window| !has_tail(&window.kind));
+        }
+        let whole = steps::run(&script, &[]);
+        steps::judge(&script, &whole, "without a crash");
+        let mut came = 0;
+        for step in 0..whole.steps {
+            for keeps in KEEPS {
+                let crash = CrashAt { step, keeps };
+                let done = steps::run(&script, &[crash]);
+                steps::judge(
+                    &script,
+                    &done,
+                    &format!("{partitions} partitions, {crash:?}"),
+                );
+                came += done.crashes;
+                restored += done.restored;
+            }
+        }
+        assert_eq!(came as u64, whole.steps * KEEPS.len() as u64);
+    }
+    assert!(restored > 0, "no start went on from a checkpoint");
+}
+
+#[test]
+fn crashes_while_it_recovers_change_no_row() {
+    let mut came = 0;
+    for seed in 0..CRASH_SEEDS {
+        let mut dice = Dice::new(seed);
+        let partitions = [1, 2, 16][dice.below(3) as usize];
+        let mut script = crashed(seed, partitions, [0, 20 * SECOND][dice.below(2) as usize]);
+        if seed % 2 == 0 {
+            script
+                .engine
+                .windows
+                .retain(|window| !has_tail(&window.kind));
+        }
+        let crashes: Vec<CrashAt> = (0..4)
+            .map(|_| CrashAt {
+                step: [dice.below(8), dice.below(60)][dice.below(2) as usize],
+                keeps: KEEPS[dice.below(3) as usize],
+            })
+            .collect();
+        let done = steps::run(&script, &crashes);
+        steps::judge(&script, &done, &format!("seed {seed}, {crashes:?}"));
+        came += done.crashes;
+    }
+    assert!(came > CRASH_SEEDS as usize, "{came} crashes came");
+}
+
+#[test]
+fn partitions_batches_and_linger_change_no_row_of_a_device() {
+    let readings = readings(3, 1_200, 25);
+    let run = |partitions, batch, linger| {
+        let batches = readings.chunks(batch).map(<[ImportRecord]>::to_vec);
+        let mut script = script(engine(0), partitions, batches.collect());
+        script.linger = Span(linger);
+        let done = steps::run(&script, &[]);
+        let what = format!("{partitions} partitions, batches of {batch}, linger {linger}");
+        steps::judge(&script, &done, &what);
+        (steps::rows_by_device(&done), what)
+    };
+    let (want, _) = run(1, 1000, 20_000);
+    assert!(want.len() > 30, "each device has rows of most windows");
+    for (partitions, batch, linger) in [
+        (1, 1, 5_000),
+        (1, 32, 50_000),
+        (4, 1000, 20_000),
+        (4, 32, 5_000),
+        (16, 1000, 50_000),
+        (16, 32, 20_000),
+    ] {
+        let (got, what) = run(partitions, batch, linger);
+        assert!(got == want, "{what}: {}", first_difference(&got, &want));
+    }
+}
+
+type Rows = BTreeMap<(u16, String), Vec<String>>;
+
+fn first_difference(got: &Rows, want: &Rows) -> String {
+    for (key, want) in want {
+        let got = got.get(key).map_or(&[][..], Vec::as_slice);
+        let place = got.iter().zip(want).position(|(got, want)| got != want);
+        let place = place.unwrap_or(got.len().min(want.len()));
+        if got.len() != want.len() || place < got.len() {
+            let (got, want) = (got.get(place), want.get(place));
+            return format!("{key:?}, row {place}: {got:?} is not {want:?}");
+        }
+    }
+    String::from("there are more rows")
+}
+
+#[test]
+fn the_order_of_arrival_inside_the_bound_changes_no_result() {
+    let mut in_order = readings(5, 600, u64::MAX);
+    // One reading of each device and time: else the order of arrival is a result.
+    in_order.sort_by(|a, b| (a.time, &a.device).cmp(&(b.time, &b.device)));
+    in_order.dedup_by(|a, b| a.time == b.time && a.device == b.device);
+    let mut config = engine(0);
+    config
+        .windows
+        .retain(|window| window.emit != Emit::EveryUpdate);
+    let run = |readings: &[ImportRecord]| {
+        let batches = readings.chunks(50).map(<[ImportRecord]>::to_vec);
+        let script = script(config.clone(), 4, batches.collect());
+        let done = steps::run(&script, &[]);
+        steps::judge(&script, &done, "some order");
+        sorted(&done)
+    };
+    let want = run(&in_order);
+    assert!(want.len() > 30, "each device has rows of most windows");
+    for seed in 0..4 {
+        let mut dice = Dice::new(seed);
+        let mut mixed = in_order.clone();
+        mixed.sort_by_cached_key(|record| record.time.0 + dice.below(BOUND as u64 + 1) as i64);
+        let got = run(&mixed);
+        assert!(
+            got == want,
+            "seed {seed}: {}",
+            first_difference(&got, &want)
+        );
+    }
+}
+
+fn sorted(done: &Done) -> Rows {
+    let mut rows = steps::rows_by_device(done);
+    rows.values_mut().for_each(|rows| rows.sort_unstable());
+    rows
+}
