@@ -1,14 +1,13 @@
 //! From the readings of a window to its figures. Knows no time: first and last
 //! are decided by whoever holds the readings in order.
 
-use std::cmp::Ordering;
-
 use crate::engine::config::Aggregate;
 use crate::engine::state;
 use crate::engine::value::NULL;
 use crate::limits::EXACT_RANKS_MAX;
 use crate::log::bytes::{Malformed, Reader, put_zigzag};
 use crate::num::moments::Moments;
+use crate::num::order::{at_place, place};
 use crate::num::sketch::Sketch;
 
 /// What has to be kept for the aggregates of a window.
@@ -43,82 +42,9 @@ impl Wants {
     }
 }
 
-/// What a window knows at the moment of writing.
-pub(super) struct View<'a> {
-    pub(super) moments: &'a Moments,
-    /// Smallest and largest, NaN left out.
-    pub(super) low: Option<f64>,
-    pub(super) high: Option<f64>,
-    pub(super) first: Option<f64>,
-    pub(super) last: Option<f64>,
-    /// The k-th smallest from 1, NaN left out.
-    pub(super) rank: &'a mut dyn FnMut(u64) -> Option<f64>,
-}
-
-impl View<'_> {
-    /// Appends a cell per figure, in config order.
-    pub(super) fn write(mut self, aggregates: &[Aggregate], cells: &mut Vec<u64>) {
-        for aggregate in aggregates {
-            cells.push(self.cell(*aggregate));
-        }
-    }
-
-    fn cell(&mut self, aggregate: Aggregate) -> u64 {
-        let moments = self.moments;
-        cell(match aggregate {
-            Aggregate::Count => return moments.count(),
-            Aggregate::Sum => moments.sum(),
-            Aggregate::Mean => moments.mean(),
-            Aggregate::Min => self.or_nan(self.low),
-            Aggregate::Max => self.or_nan(self.high),
-            Aggregate::First => self.first,
-            Aggregate::Last => self.last,
-            Aggregate::Variance => moments.variance(true),
-            Aggregate::Stddev => moments.stddev(true),
-            Aggregate::VariancePop => moments.variance(false),
-            Aggregate::StddevPop => moments.stddev(false),
-            Aggregate::Percentile(p) => self.percentile(p),
-        })
-    }
-
-    /// NaN counts only where there is nothing else.
-    fn or_nan(&self, number: Option<f64>) -> Option<f64> {
-        number.or_else(|| (self.moments.nan_count() > 0).then_some(f64::NAN))
-    }
-
-    fn percentile(&mut self, p: u8) -> Option<f64> {
-        let n = self.moments.count() - self.moments.nan_count();
-        if n == 0 {
-            return self.or_nan(None);
-        }
-        (self.rank)(nearest_rank(n, p))
-    }
-}
-
-/// Keeps the smaller (or larger) of two, -0.0 below 0.0.
-pub(super) fn keep(kept: &mut Option<f64>, x: f64, wanted: Ordering) {
-    if !x.is_nan() && kept.is_none_or(|k| x.total_cmp(&k) == wanted) {
-        *kept = Some(x);
-    }
-}
-
 /// The cell of a figure: its bits, or those of [`NULL`].
 pub(super) fn cell(figure: Option<f64>) -> u64 {
     figure.unwrap_or(NULL).to_bits()
-}
-
-/// Place of a double among all that are no NaN, -0.0 below 0.0.
-#[inline]
-fn order(x: f64) -> i64 {
-    let bits = x.to_bits().cast_signed();
-    bits ^ (bits >> 63).cast_unsigned().wrapping_shr(1).cast_signed()
-}
-
-/// The double at a place.
-#[inline]
-fn at_order(order: i64) -> f64 {
-    let bits = order ^ (order >> 63).cast_unsigned().wrapping_shr(1).cast_signed();
-    f64::from_bits(bits.cast_unsigned())
 }
 
 /// The figures of a window that only grows: see [`Wants`] for what it keeps.
@@ -170,7 +96,7 @@ impl Figures {
     pub(super) fn add(&mut self, time: i64, x: f64) {
         self.moments.add(x);
         if !x.is_nan() {
-            let place = order(x);
+            let place = place(x);
             self.low = self.low.min(place);
             self.high = self.high.max(place);
         }
@@ -248,7 +174,7 @@ impl Figures {
     /// NaN counts only where there is nothing else.
     fn extreme(&self, place: i64) -> Option<f64> {
         let some = self.low <= self.high;
-        some.then(|| at_order(place))
+        some.then(|| at_place(place))
             .or_else(|| (self.moments.nan_count() > 0).then_some(f64::NAN))
     }
 

@@ -18,6 +18,7 @@ use crate::engine::row::{Kind, Row};
 use crate::engine::state::{self, Pages, StateError, StateReader, StateWriter};
 use crate::engine::tail::{Reach, Tail};
 use crate::engine::value::is_null;
+use crate::limits::{TAIL_READINGS_MAX, TAILS_READINGS_MAX};
 use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 
 /// Where a reading went.
@@ -64,6 +65,28 @@ pub(super) trait History: Debug {
 
     /// Reads into one that is empty.
     fn decode(&mut self, from: &mut Reader<'_>) -> Result<(), Malformed>;
+
+    /// The oldest readings leave although lines to come reach them.
+    fn drop_oldest(&mut self, _count: usize) {}
+
+    /// Whether the last line written lacks readings that left so.
+    fn is_truncated(&self, _rule: Self::Rule) -> bool {
+        false
+    }
+
+    /// Gives what is kept beside that and changed since the last call, by number; none:
+    /// it is gone.
+    fn encode_changes(&mut self, _put: &mut dyn FnMut(u64, Option<&[u8]>)) {}
+
+    /// Reads what that gave, in order of numbers.
+    fn decode_change(&mut self, _number: u64, _bytes: &[u8]) -> Result<(), Malformed> {
+        Err(Malformed { position: 0 })
+    }
+
+    /// All was read.
+    fn restored(&mut self, _rule: Self::Rule) -> Result<(), Malformed> {
+        Ok(())
+    }
 }
 
 impl History for Tail {
@@ -103,7 +126,32 @@ impl History for Tail {
     fn decode(&mut self, from: &mut Reader<'_>) -> Result<(), Malformed> {
         self.decode(from)
     }
+
+    fn drop_oldest(&mut self, count: usize) {
+        self.drop_oldest(count);
+    }
+
+    fn is_truncated(&self, reach: Reach) -> bool {
+        self.is_truncated(reach)
+    }
+
+    fn encode_changes(&mut self, put: &mut dyn FnMut(u64, Option<&[u8]>)) {
+        self.encode_changes(put);
+    }
+
+    fn decode_change(&mut self, number: u64, bytes: &[u8]) -> Result<(), Malformed> {
+        self.decode_chunk(number, bytes)
+    }
+
+    fn restored(&mut self, rule: Reach) -> Result<(), Malformed> {
+        self.restored(rule)
+    }
 }
+
+/// Kinds of entries beside the pages of slots: lines to come, by page of scopes, and
+/// what a history keeps by itself, by slot and number.
+const LINES: u8 = 0;
+const HISTORY: u8 = 1;
 
 /// The operator of one `[[window]]` of these kinds.
 #[derive(Debug)]
@@ -115,6 +163,10 @@ pub(super) struct Sliding<H: History> {
     lines: Vec<VecDeque<(i64, Slot)>>,
     /// Scopes whose lines changed since the last checkpoint.
     changed: Pages,
+    /// Slots whose history did.
+    touched: Pages,
+    /// Readings of all histories.
+    held: usize,
     due: Vec<(i64, Slot)>,
 }
 
@@ -126,6 +178,8 @@ impl<H: History> Sliding<H> {
             keys: Vec::new(),
             lines: Vec::new(),
             changed: Pages::default(),
+            touched: Pages::default(),
+            held: 0,
             due: Vec::new(),
         }
     }
@@ -167,7 +221,7 @@ impl<H: History> Sliding<H> {
             kind: Kind::Line,
             is_final: true,
             idle: false,
-            truncated: false,
+            truncated: history.is_truncated(self.rule),
             slot,
             revision: 0,
             cells,
@@ -200,6 +254,7 @@ impl<H: History> Sliding<H> {
         }
         for (time, slot) in due.drain(..) {
             common.pages.touch(slot as usize);
+            self.touched.touch(slot as usize);
             self.write(common, (slot, time), at.cause, out);
         }
         self.due = due;
@@ -231,9 +286,16 @@ impl<H: History> Kernel for Sliding<H> {
         } = fed.given;
         let at_once = common.emit == Emit::EveryUpdate;
         let history = &mut self.keys[slot as usize];
+        self.held -= history.len();
         history.prune(self.rule, watermark);
         common.pages.touch(slot as usize);
+        self.touched.touch(slot as usize);
         let put = history.put(self.rule, &fed, watermark, at_once);
+        let fits = self.held + history.len() <= TAILS_READINGS_MAX;
+        if !fits || history.len() > TAIL_READINGS_MAX {
+            history.drop_oldest(1);
+        }
+        self.held += history.len();
         // At the end of time what is held goes.
         common.timers.sooner(scope, i64::MAX);
         let has_line = match put {
@@ -269,7 +331,11 @@ impl<H: History> Kernel for Sliding<H> {
             if *watermark == i64::MAX {
                 for slot in common.routes.slots_of(*scope) {
                     common.pages.touch(*slot as usize);
-                    self.keys[*slot as usize].prune(self.rule, *watermark);
+                    self.touched.touch(*slot as usize);
+                    let history = &mut self.keys[*slot as usize];
+                    self.held -= history.len();
+                    history.prune(self.rule, *watermark);
+                    self.held += history.len();
                 }
             }
         }
@@ -283,7 +349,7 @@ impl<H: History> Kernel for Sliding<H> {
     }
 
     fn state_rows(&self) -> u64 {
-        self.keys.iter().map(H::len).sum::<usize>() as u64
+        self.held as u64
     }
 
     fn encode(&self, slot: Slot, out: &mut Vec<u8>) {
@@ -299,8 +365,19 @@ impl<H: History> Kernel for Sliding<H> {
         self.keys[slot as usize].decode(from)
     }
 
-    /// The lines to come, by pages of scopes.
     fn encode_more(&mut self, prefix: &[u8], writer: &mut StateWriter<'_>) {
+        for page in self.touched.take() {
+            for slot in state::of_page(page, self.keys.len()) {
+                let slot_key = (slot as u32).to_be_bytes();
+                self.keys[slot].encode_changes(&mut |number, bytes| {
+                    let key = [prefix, &[HISTORY], &slot_key, &number.to_be_bytes()].concat();
+                    match bytes {
+                        Some(bytes) => writer.put(&key, bytes),
+                        None => writer.gone(&key),
+                    }
+                });
+            }
+        }
         for page in self.changed.take() {
             let mut blob = Vec::new();
             for scope in state::of_page(page, self.lines.len()) {
@@ -310,7 +387,7 @@ impl<H: History> Kernel for Sliding<H> {
                     put_varint(&mut blob, (*slot).into());
                 }
             }
-            writer.put(&[prefix, &page.to_be_bytes()[..]].concat(), &blob);
+            writer.put(&[prefix, &[LINES], &page.to_be_bytes()].concat(), &blob);
         }
     }
 
@@ -320,7 +397,22 @@ impl<H: History> Kernel for Sliding<H> {
         prefix: &[u8],
         reader: &StateReader,
     ) -> Result<(), StateError> {
-        reader.each(prefix, |rest, from| {
+        reader.each(&[prefix, &[HISTORY]].concat(), |rest, from| {
+            let bad = from.malformed();
+            let (slot, number) = rest.split_first_chunk().ok_or(bad)?;
+            let number = u64::from_be_bytes(number.try_into().map_err(|_| bad)?);
+            let slot = u32::from_be_bytes(*slot) as usize;
+            let history = self.keys.get_mut(slot).ok_or(bad)?;
+            history.decode_change(number, from.take(from.remaining())?)
+        })?;
+        for history in &mut self.keys {
+            history.restored(self.rule).map_err(|at| StateError {
+                key: prefix.to_vec(),
+                position: at.position,
+            })?;
+            self.held += history.len();
+        }
+        reader.each(&[prefix, &[LINES]].concat(), |rest, from| {
             let page = state::page_of(rest, from)?;
             for scope in state::of_page(page, usize::MAX) {
                 if from.is_at_end() {

@@ -2,6 +2,8 @@
 //! Knows no time and no window.
 
 pub mod moments;
+pub mod order;
 mod round;
 pub mod sketch;
+pub mod sorted;
 mod u256;
