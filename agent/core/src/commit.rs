@@ -93,6 +93,11 @@ impl GroupCommit {
         self.durable.get(&at).copied().unwrap_or(Offset(0))
     }
 
+    /// The durable head of what is read here and written elsewhere.
+    pub fn set_head(&mut self, at: TopicPartition, head: Offset) {
+        self.durable.insert(at, head);
+    }
+
     /// All durable heads, in order of partition.
     pub fn heads(&self) -> impl Iterator<Item = (TopicPartition, Offset)> + '_ {
         self.durable.iter().map(|(at, head)| (*at, *head))

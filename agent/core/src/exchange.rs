@@ -14,7 +14,7 @@ mod feed;
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
 use crate::engine::config::{EngineConfig, Source};
-use crate::exchange::across::Across;
+pub use crate::exchange::across::Across;
 use crate::exchange::feed::Feed;
 use crate::layout::Layouts;
 use crate::limits::{DERIVE_KEPT_EVERY_US, PARTITIONS_MAX};

@@ -44,8 +44,9 @@ pub mod clock;
 pub mod parked;
 
 pub mod derive;
-pub mod exchange;
 pub mod readers;
+
+pub mod exchange;
 pub mod recompute;
 
 pub mod payload;

@@ -58,6 +58,8 @@ pub enum DeriveRead {
     Past,
     /// Of what was written under it.
     Own(PartitionId),
+    /// Of the exchange; not for the readers of partitions.
+    Exchange,
 }
 
 /// See the module.
@@ -393,6 +395,7 @@ impl Readers {
     ) {
         match read {
             DeriveRead::Stored => self.on_stored(blocks),
+            DeriveRead::Exchange => {}
             DeriveRead::Past => self.on_past(blocks, now, commit),
             DeriveRead::Own(partition) => {
                 let before = self.walks[usize::from(partition.0)].cursor();

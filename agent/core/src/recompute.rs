@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::commit::GroupCommit;
 use crate::derive::Since;
 use crate::engine::config::EngineConfig;
+use crate::exchange::{Across, EXCHANGE_AT, Split};
 use crate::layout::Layouts;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
@@ -25,6 +26,8 @@ const NOW: Mono = Mono(0);
 #[derive(Debug)]
 pub struct Recompute {
     readers: Readers,
+    /// Windows that cross devices, where these lie in several partitions.
+    across: Option<Across>,
     commit: GroupCommit,
 }
 
@@ -49,8 +52,31 @@ impl Recompute {
         let heads = since.iter().map(|(at, since)| (*at, since.next));
         let commit = GroupCommit::new(epoch, Span(0), ends.chain(heads).collect());
         let meta = entries(since);
+        let divides = layouts.current().router.count() > 1;
+        let split = Split::of(config).filter(|_| divides);
+        let across = split
+            .as_ref()
+            .map(|split| Across::new(split, &topics, &[], &commit));
+        let (config, topics) = match &split {
+            None => (config, topics),
+            Some(split) => {
+                let topics = split.by_device_of.iter().map(|at| topics[*at]).collect();
+                (&split.by_device, topics)
+            }
+        };
         let readers = Readers::new(config, topics, (layouts, false), &meta, (&commit, NOW));
-        Self { readers, commit }
+        Self {
+            readers,
+            across,
+            commit,
+        }
+    }
+
+    /// The end of the exchange, of which windows that cross devices are computed.
+    #[must_use]
+    pub fn with_exchange(mut self, end: Offset) -> Self {
+        self.commit.set_head(EXCHANGE_AT, end);
+        self
     }
 
     /// The next read of the log; `None` when all is computed.
@@ -59,14 +85,23 @@ impl Recompute {
             if let Some(next) = self.readers.next_fetch(&self.commit) {
                 return Some(next);
             }
-            self.readers.next_layout(&self.commit, NOW)?;
+            if self.readers.next_layout(&self.commit, NOW).is_none() {
+                let across = self.across.as_mut()?;
+                let (at, from) = across.next_fetch(&self.commit)?;
+                return Some((DeriveRead::Exchange, at, from));
+            }
             self.readers.on_cut();
         }
     }
 
     /// Takes what the read brought; gives the rows that it made, in blocks.
     pub fn on_fetched(&mut self, read: DeriveRead, blocks: &[StoredBlock]) -> Vec<StoredBlock> {
-        self.readers.on_fetched(read, blocks, NOW, &mut self.commit);
+        let across = self.across.as_mut();
+        if let Some(across) = across.filter(|_| read == DeriveRead::Exchange) {
+            across.on_fetched(blocks, NOW, &mut self.commit);
+        } else {
+            self.readers.on_fetched(read, blocks, NOW, &mut self.commit);
+        }
         let Some((token, batch)) = self.commit.poll(NOW) else {
             return Vec::new();
         };

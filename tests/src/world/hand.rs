@@ -7,21 +7,23 @@ use std::collections::BTreeMap;
 use forebay_core::clock::ClockRules;
 use forebay_core::effect::{Effect, GatewayConfig, Input, Opened};
 use forebay_core::engine::config::EngineConfig;
-use forebay_core::exchange::CROSSING_PARTITION;
+use forebay_core::exchange::{CROSSING_PARTITION, EXCHANGE_AT};
 use forebay_core::import::{ImportAnswer, ImportId, ImportRecord, ImportRequest};
 use forebay_core::ingest::Router;
+use forebay_core::layout::Layouts;
 use forebay_core::log::block::{Body, Record};
 use forebay_core::log::decode::decode;
 use forebay_core::log::key::TopicPartition;
-use forebay_core::log::topic::READINGS;
+use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::Names;
+use forebay_core::recompute::Recompute;
 use forebay_core::retention::SpaceConfig;
 use forebay_core::store::Store as _;
 use forebay_core::store::memory::MemoryStore;
 use forebay_core::units::{
-    EventTime, LogId, Mono, Now, Offset, PartitionId, PortId, Span, TopicId,
+    Epoch, EventTime, LogId, Mono, Now, Offset, PartitionId, PortId, Span, TopicId,
 };
 
 use super::device::WorldDevice;
@@ -284,6 +286,42 @@ impl Hand {
     pub fn set_engine(&mut self, engine: EngineConfig) {
         self.config.engine = engine;
         self.power_cut(self.utc());
+    }
+
+    /// The lines of windows computed anew from the log, by topic.
+    ///
+    /// # Panics
+    /// When the log does not say how it was written.
+    #[must_use]
+    pub fn recomputed(&self) -> BTreeMap<TopicId, Vec<String>> {
+        let opened = opened(&self.store);
+        let heads = &opened.store.heads;
+        let count = self.config.router.count();
+        let restored = Layouts::restore(&opened.meta, count, heads).expect("it never shrinks");
+        let readings = heads.iter().filter(|(at, _)| at.topic == READINGS);
+        let ends = readings.map(|(at, head)| (at.partition, *head)).collect();
+        let windows = 0..self.config.engine.windows.len() as u16;
+        let topics = windows
+            .map(|n| Some(TopicId(DERIVED_FIRST.0 + n)))
+            .collect();
+        let (none, epoch) = (BTreeMap::new(), Epoch(1));
+        let of = (&self.config.engine, topics);
+        let recompute = Recompute::new(of, restored.layouts, &ends, &none, epoch);
+        let mut recompute = recompute.with_exchange(self.store.head(EXCHANGE_AT));
+        let mut lines: BTreeMap<TopicId, Vec<String>> = BTreeMap::new();
+        while let Some((read, at, from)) = recompute.next_fetch() {
+            let blocks = self.store.read(at, from, 65_536).expect("the twin reads");
+            for stored in recompute.on_fetched(read, &blocks) {
+                let block = decode(stored.key, &stored.bytes).expect("a block of ours");
+                let Body::Rows(rows) = block.body else {
+                    continue;
+                };
+                let text = |line| String::from_utf8(line).expect("JSON is text");
+                let rows = rows.into_iter().map(|row| text(row.line));
+                lines.entry(stored.key.at.topic).or_default().extend(rows);
+            }
+        }
+        lines
     }
 
     /// Device, boot and ordinal of each reading of a topic.

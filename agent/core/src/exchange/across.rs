@@ -48,7 +48,7 @@ struct Output {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Across {
+pub struct Across {
     engine: Engine,
     /// Of each window; `None` for what is only read by others.
     outputs: Vec<Option<Output>>,
@@ -67,7 +67,10 @@ pub(super) struct Across {
 }
 
 impl Across {
-    pub(super) fn new(
+    /// The windows of `split` that cross devices, with the topics of all windows, on a log
+    /// that was just opened.
+    #[must_use]
+    pub fn new(
         split: &Split,
         topics: &[Option<TopicId>],
         meta: &[Entry],
@@ -165,16 +168,13 @@ impl Across {
         }
     }
 
-    pub(super) fn next_fetch(&mut self, commit: &GroupCommit) -> Option<(TopicPartition, Offset)> {
+    /// The next read of the exchange.
+    pub fn next_fetch(&mut self, commit: &GroupCommit) -> Option<(TopicPartition, Offset)> {
         self.walk.next_fetch(commit.head(EXCHANGE_AT))
     }
 
-    pub(super) fn on_fetched(
-        &mut self,
-        blocks: &[StoredBlock],
-        now: Mono,
-        commit: &mut GroupCommit,
-    ) {
+    /// Takes what it brought.
+    pub fn on_fetched(&mut self, blocks: &[StoredBlock], now: Mono, commit: &mut GroupCommit) {
         let mut walk = self.walk.clone();
         walk.on_fetched(blocks, commit.head(EXCHANGE_AT), |met| match met {
             Met::Block { block, records, .. } => self.on_block(block, records, now, commit),

@@ -46,21 +46,11 @@ impl Gateway {
         start.notes.extend(note.into_iter().chain(accounts_note));
         start.keep(entries);
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
-        let mut derived = start.assign(&mut topics, &config.engine);
-        // One partition has all devices: its engine has all windows.
-        let split = (config.router.count() > 1).then(|| Split::of(&config.engine));
-        let split = split.flatten();
-        let by_device = split.as_ref().map_or(&config.engine, |s| &s.by_device);
-        let at = (&start.commit, now.mono);
-        let exchange = split
-            .as_ref()
-            .map(|split| Exchange::new(split, &derived, &layouts, meta, at));
-        if let Some(split) = &split {
-            derived = split.by_device_of.iter().map(|at| derived[*at]).collect();
-        }
+        let derived = start.assign(&mut topics, &config.engine);
+        let (exchange, by_device, derived) = start.divide(&config, derived, &layouts, meta);
         let losses = Losses::restore(meta);
         let mut readers = Readers::new(
-            by_device,
+            &by_device,
             derived,
             (layouts, anew),
             meta,
@@ -73,16 +63,11 @@ impl Gateway {
         let clock = GatewayClock::new(config.clock, &config.engine, meta, now);
         let Start { commit, notes, .. } = start;
         let effects: VecDeque<_> = notes.into_iter().map(Note).map(Effect::Note).collect();
-        let founding = if commit.is_idle() {
-            Founding::Durable
-        } else {
-            Founding::Given
-        };
         let mut gateway = Self {
             opened: store.info,
             ledger,
             accounts,
-            founding,
+            founding: founding(&commit),
             ports: BTreeMap::new(),
             commit,
             topics,
@@ -108,6 +93,15 @@ impl Gateway {
         gateway.tell_trimmed();
         gateway.advance(now);
         Ok(gateway)
+    }
+}
+
+/// What a start has given to the commit is to be durable first.
+fn founding(commit: &GroupCommit) -> Founding {
+    if commit.is_idle() {
+        Founding::Durable
+    } else {
+        Founding::Given
     }
 }
 
@@ -142,6 +136,26 @@ impl Start {
         for (key, value) in entries {
             self.commit.meta(key, value, self.now.mono);
         }
+    }
+
+    /// Gives windows that cross devices to an exchange where devices lie in several
+    /// partitions; the others with their topics, for the readers of the partitions.
+    fn divide(
+        &self,
+        config: &GatewayConfig,
+        topics: Vec<Option<TopicId>>,
+        layouts: &Layouts,
+        meta: &[Entry],
+    ) -> (Option<Exchange>, EngineConfig, Vec<Option<TopicId>>) {
+        // One partition has all devices: its engine has all windows.
+        let divides = config.router.count() > 1;
+        let Some(split) = Split::of(&config.engine).filter(|_| divides) else {
+            return (None, config.engine.clone(), topics);
+        };
+        let at = (&self.commit, self.now.mono);
+        let exchange = Exchange::new(&split, &topics, layouts, meta, at);
+        let topics = split.by_device_of.iter().map(|at| topics[*at]).collect();
+        (Some(exchange), split.by_device, topics)
     }
 
     /// The topic of each window.

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use forebay_core::engine::config::{EngineConfig, Source, WindowKind};
+use forebay_core::exchange::EXCHANGE_AT;
 use forebay_core::layout::{Layouts, Restored};
 use forebay_core::limits::FETCH_BYTES_MAX;
 use forebay_core::log::block::Body;
@@ -198,7 +199,9 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
             report.compares.push(compare);
         }
     }
-    let mut recompute = Recompute::new((&config.engine, topics), layouts, &ends, &since, Epoch(1));
+    let recompute = Recompute::new((&config.engine, topics), layouts, &ends, &since, Epoch(1));
+    let exchange = reader.heads.get(&EXCHANGE_AT).copied();
+    let mut recompute = recompute.with_exchange(exchange.unwrap_or_default());
     let progress = Progress::records(total);
     while let Some((read, at, from)) = recompute.next_fetch() {
         let blocks = reader.read(at, from, FETCH_BYTES_MAX, |_| {});
@@ -235,7 +238,7 @@ fn is_whole(reader: &LogReader, at: TopicPartition) -> bool {
 
 fn records_of(read: DeriveRead, blocks: &[StoredBlock], from: Offset) -> u64 {
     match read {
-        DeriveRead::Stored => 0,
+        DeriveRead::Stored | DeriveRead::Exchange => 0,
         DeriveRead::Past | DeriveRead::Own(_) => {
             let heads = blocks.iter();
             let heads = heads.filter_map(|block| {
