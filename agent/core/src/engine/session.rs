@@ -10,6 +10,8 @@
 //! Memory: sessions between `W - allowed_lateness` and the newest reading. Knows no
 //! series names and no devices' times.
 
+use std::collections::VecDeque;
+
 use crate::engine::chain::Parts;
 use crate::engine::config::Emit;
 use crate::engine::counters::Taken;
@@ -27,7 +29,7 @@ pub(super) struct Sessions {
     gap: i64,
     wants: Wants,
     /// Of each key its sessions, by start; they do not overlap.
-    keys: Vec<Vec<Session>>,
+    keys: Vec<VecDeque<Session>>,
     parts: Parts,
     due: Vec<Due>,
 }
@@ -192,11 +194,10 @@ impl Sessions {
         } = fed.given;
         let sessions = &self.keys[slot as usize];
         let from = sessions.partition_point(|s| s.last + self.gap <= time);
-        let near = sessions[from..]
-            .iter()
-            .take_while(|s| s.first - self.gap < time);
+        let near = sessions.range(from..);
+        let near = near.take_while(|s| s.first - self.gap < time);
         let to = from + near.count();
-        let newest = sessions[from..to].last();
+        let newest = sessions.range(from..to).next_back();
         let end = newest.map_or(time, |s| s.last.max(time)) + self.gap;
         if common.final_at(end) <= watermark {
             return Taken::None;
@@ -339,22 +340,30 @@ impl Sessions {
         }
     }
 
-    /// Notes the lines that a watermark is due for, and closes their sessions.
+    /// Notes the lines that a watermark is due for, and closes their sessions. Those of a
+    /// key end in order of their starts: what closes stands behind what is closed.
     fn collect_due(&mut self, common: &Common, (scope, watermark): Moved) {
         for slot in common.routes.slots_of(scope) {
-            for at in 0..self.keys[*slot as usize].len() {
+            let is_final = |this: &Self, s: &Session| common.final_at(this.end_of(s)) <= watermark;
+            let sessions = &self.keys[*slot as usize];
+            let open = sessions.partition_point(|s| s.phase == Phase::Closed);
+            let becomes_final = match common.finalize {
+                true => sessions.partition_point(|s| is_final(self, s)).min(open),
+                false => 0,
+            };
+            for at in 0..becomes_final {
+                if !self.keys[*slot as usize][at].said_final {
+                    self.add_due((*slot, at), (watermark, false));
+                }
+            }
+            for at in open..self.keys[*slot as usize].len() {
                 let session = &self.keys[*slot as usize][at];
-                let end = self.end_of(session);
-                let becomes_final = common.finalize && common.final_at(end) <= watermark;
-                let tells = match session.phase {
-                    Phase::Open if common.leaves_at(end) > watermark => continue,
-                    // What idleness told already is not told again.
-                    Phase::Open => {
-                        let untold = session.untold && common.emit != Emit::EveryUpdate;
-                        untold || becomes_final
-                    }
-                    Phase::Closed => becomes_final && !session.said_final,
-                };
+                if common.leaves_at(self.end_of(session)) > watermark {
+                    break;
+                }
+                // What idleness told already is not told again.
+                let tells = (session.untold && common.emit != Emit::EveryUpdate)
+                    || (common.finalize && is_final(self, session));
                 self.keys[*slot as usize][at].phase = Phase::Closed;
                 if tells {
                     self.add_due((*slot, at), (watermark, false));
@@ -371,16 +380,17 @@ impl Sessions {
                 continue;
             }
             common.pages.touch(slot as usize);
-            let (gap, parts) = (self.gap, &mut self.parts);
-            self.keys[slot as usize].retain(|session| {
-                let stays =
-                    session.phase == Phase::Open || common.final_at(session.last + gap) > watermark;
-                if !stays {
-                    parts.forget((slot, session.first));
-                }
-                stays
-            });
-            for session in &self.keys[slot as usize] {
+            while let Some(first) = self.keys[slot as usize].front()
+                && first.phase == Phase::Closed
+                && common.final_at(self.end_of(first)) <= watermark
+            {
+                self.parts.forget((slot, first.first));
+                self.keys[slot as usize].pop_front();
+            }
+            let sessions = &self.keys[slot as usize];
+            let open = sessions.partition_point(|s| s.phase == Phase::Closed);
+            // The first of each phase is the next of it.
+            for session in sessions.front().into_iter().chain(sessions.get(open)) {
                 let timer = self.timer_of(common, session);
                 common.timers.sooner(scope, timer);
             }
@@ -390,13 +400,13 @@ impl Sessions {
 
 impl Kernel for Sessions {
     fn add_slot(&mut self) {
-        self.keys.push(Vec::new());
+        self.keys.push(VecDeque::new());
     }
 
     #[inline]
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
         let gap = self.gap;
-        if let Some(newest) = self.keys[given.slot as usize].last_mut()
+        if let Some(newest) = self.keys[given.slot as usize].back_mut()
             && newest.phase == Phase::Open
             && newest.first <= given.time
             && given.time < newest.last + gap
@@ -452,7 +462,7 @@ impl Kernel for Sessions {
     }
 
     fn state_rows(&self) -> u64 {
-        self.keys.iter().map(Vec::len).sum::<usize>() as u64
+        self.keys.iter().map(VecDeque::len).sum::<usize>() as u64
     }
 
     fn encode(&self, slot: Slot, out: &mut Vec<u8>) {
@@ -470,13 +480,13 @@ impl Kernel for Sessions {
     ) -> Result<(), Malformed> {
         for _ in 0..state::len(from)? {
             let session = Session::decode(from, self.wants)?;
-            let before = self.keys[slot as usize].last();
+            let before = self.keys[slot as usize].back();
             if before.is_some_and(|before| before.last >= session.first) {
                 return Err(from.malformed());
             }
             let timer = self.timer_of(common, &session);
             common.timers.sooner(common.routes.scope_of(slot), timer);
-            self.keys[slot as usize].push(session);
+            self.keys[slot as usize].push_back(session);
         }
         self.parts.decode(slot, self.wants, from)
     }
