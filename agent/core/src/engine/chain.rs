@@ -91,11 +91,6 @@ impl Parts {
         self.of.remove(&window);
     }
 
-    /// Inner windows held.
-    pub(super) fn len(&self) -> usize {
-        self.of.values().map(BTreeMap::len).sum()
-    }
-
     /// Appends the parts of a slot.
     pub(super) fn encode(&self, slot: Slot, out: &mut Vec<u8>) {
         let of_slot = || self.of.range((slot, i64::MIN)..=(slot, i64::MAX));

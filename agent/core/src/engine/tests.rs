@@ -2,6 +2,7 @@
 
 mod batches;
 mod clock;
+mod kinds;
 mod model;
 mod state;
 
@@ -340,14 +341,16 @@ proptest! {
 /// order of rows of one time, which those of other windows may have.
 fn without_order(spec: WindowSpec) -> WindowSpec {
     let chained = spec.from != Source::Readings;
-    let kind = match spec.kind {
-        WindowKind::Rows { .. } if chained => sliding(9, Bounds::Closed),
-        kind => kind,
+    let kind = if chained && matches!(spec.kind, WindowKind::Rows { .. }) {
+        sliding(9, Bounds::Closed)
+    } else {
+        spec.kind.clone()
     };
     let ordered = |a: &Aggregate| matches!(a, Aggregate::First | Aggregate::Last);
-    let value = match spec.value {
-        value if ordered(&value) => Aggregate::Sum,
-        value => value,
+    let value = if ordered(&spec.value) {
+        Aggregate::Sum
+    } else {
+        spec.value
     };
     let aggregates = spec.aggregates.iter().copied();
     WindowSpec {

@@ -275,9 +275,12 @@ fn words(at: usize, aggregates: &[Aggregate], line: &Line) -> String {
 
 /// Figures of values in the order in which they came into the window.
 fn figures(aggregates: &[Aggregate], values: &[(i64, f64)]) -> String {
-    let words = aggregates.iter().map(|aggregate| match aggregate {
-        Aggregate::Count => values.len().to_string(),
-        other => operator::figure(*other, values).map_or("null".to_owned(), |x| format!("{x:?}")),
+    let words = aggregates.iter().map(|aggregate| {
+        if *aggregate == Aggregate::Count {
+            return values.len().to_string();
+        }
+        let figure = operator::figure(*aggregate, values);
+        figure.map_or("null".to_owned(), |x| format!("{x:?}"))
     });
     words.collect::<Vec<_>>().join(" ")
 }
