@@ -135,3 +135,39 @@ impl Feed {
         counts.map(full).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readings_come_in_order_and_the_same_each_time() {
+        let given = || {
+            let mut engine = Engine::new(&pipeline(vec![tumbling(MINUTE, &[Aggregate::Mean])]));
+            let mut feed = Feed::new(&mut engine, 3, SECOND).unwrap();
+            (0..300).map(|_| feed.next()).collect::<Vec<_>>()
+        };
+        let readings = given();
+        assert_eq!(readings, given());
+        assert!(readings.is_sorted_by_key(|(_, time, _)| *time));
+        assert_eq!(readings[3].1.0 - readings[0].1.0, SECOND);
+        assert_ne!(readings[0].0, readings[1].0);
+    }
+
+    #[test]
+    fn a_saw_falls_and_jumps() {
+        let mut engine = Engine::new(&pipeline(Vec::new()));
+        let saw = Shape::Saw { readings: 3 };
+        let mut feed = Feed::new(&mut engine, 1, SECOND).unwrap().shaped(saw);
+        let values: Vec<f64> = (0..5).map(|_| feed.next().2).collect();
+        assert_eq!(values, [-0.0, -0.01, -0.02, -0.0, -0.01]);
+    }
+
+    #[test]
+    fn batches_hold_all_readings() {
+        let mut engine = Engine::new(&pipeline(Vec::new()));
+        let mut feed = Feed::new(&mut engine, 2, SECOND).unwrap();
+        let lengths: Vec<usize> = feed.batches(10, 4).iter().map(Batch::len).collect();
+        assert_eq!(lengths, [4, 4, 2]);
+    }
+}
