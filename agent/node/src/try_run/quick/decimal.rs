@@ -1,5 +1,6 @@
-//! Numbers at the head of a text, as JSON spells them. `None` where the short way
-//! would not be exact or the spelling is another one; never a guess.
+//! Numbers at the head of a text, as JSON spells them. `None` for any other spelling
+//! and for what is too large; never a guess. Short ones, which nearly all are, take one
+//! division; the standard library reads the others.
 
 /// Powers of ten that are doubles themselves, as far as they are needed.
 const POWERS: [f64; DIGITS_MAX + 1] = [
@@ -11,8 +12,8 @@ const DIGITS_MAX: usize = 18;
 /// Up to here every whole number is a double.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// A number with or without decimals, and its length. The double is the nearest one:
-/// both parts of the one division are exact, and it rounds once.
+/// A number and its length. The double is the nearest one: of a short one both parts of
+/// the division are exact, and it rounds once.
 #[inline]
 pub(super) fn decimal(text: &[u8]) -> Option<(f64, usize)> {
     let minus = text.first() == Some(&b'-');
@@ -32,11 +33,28 @@ pub(super) fn decimal(text: &[u8]) -> Option<(f64, usize)> {
             return None;
         }
     }
-    if whole + places > DIGITS_MAX || digits > EXACT_MAX {
-        return None;
+    let exponent = matches!(text.get(at), Some(b'e' | b'E'));
+    if exponent || whole + places > DIGITS_MAX || digits > EXACT_MAX {
+        return long(text, at);
     }
     let size = digits as f64 / POWERS[places];
     Some((if minus { -size } else { size }, at))
+}
+
+/// A number whose digits end there, and which may have an exponent.
+#[cold]
+fn long(text: &[u8], mut end: usize) -> Option<(f64, usize)> {
+    if let Some(b'e' | b'E') = text.get(end) {
+        let sign = matches!(text.get(end + 1), Some(b'+' | b'-'));
+        let from = end + 1 + usize::from(sign);
+        (_, end) = run(text, from, 0);
+        if end == from {
+            return None;
+        }
+    }
+    let number: f64 = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    // What is too large is a bad line.
+    number.is_finite().then_some((number, end))
 }
 
 /// A whole number from 0 and its length.
@@ -87,10 +105,18 @@ mod tests {
             ("-0.0,", Some((-0.0, 4))),
             ("0}", Some((0.0, 1))),
             ("9007199254740992", Some((9_007_199_254_740_992.0, 16))),
-            ("9007199254740993", None),
-            ("0.000000000000000001", None),
+            ("9007199254740993", Some((9_007_199_254_740_992.0, 16))),
             ("0.00000000000000001", Some((1e-17, 19))),
-            ("99999999999999999999999999", None),
+            ("0.000000000000000001", Some((1e-18, 20))),
+            ("99999999999999999999999999", Some((1e26, 26))),
+            ("21.500000000000004,", Some((21.500_000_000_000_004, 18))),
+            ("1e3}", Some((1000.0, 3))),
+            ("-1.5E-3", Some((-0.0015, 7))),
+            ("5e-324", Some((5e-324, 6))),
+            ("1e400", None),
+            ("1e", None),
+            ("1e+", None),
+            ("1e+x", None),
             ("", None),
             ("-", None),
             (".5", None),
@@ -120,12 +146,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decimals_are_the_nearest_doubles(text in "-?[0-9]{1,12}(\\.[0-9]{1,10})?[,}e]?") {
-            let number = text.trim_end_matches([',', '}', 'e']);
+        fn decimals_are_the_nearest_doubles(text in "-?[0-9]{1,20}(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?[,}]?") {
+            let number = text.trim_end_matches([',', '}']);
             if let Some((x, len)) = decimal(text.as_bytes()) {
                 prop_assert_eq!(len, number.len());
                 let want: f64 = number.parse().expect("a number");
                 prop_assert_eq!(x.to_bits(), want.to_bits());
+            }
+        }
+
+        #[test]
+        fn what_json_takes_is_taken(bits: u64) {
+            let x = f64::from_bits(bits);
+            prop_assume!(x.is_finite());
+            for text in [format!("{x:?}"), format!("{x:e}"), format!("{x}")] {
+                let read = decimal(text.as_bytes()).map(|(x, len)| (x.to_bits(), len));
+                prop_assert_eq!(read, Some((bits, text.len())), "{}", text);
             }
         }
 
