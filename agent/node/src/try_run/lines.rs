@@ -24,6 +24,8 @@ pub(super) struct Lines {
     /// What of the block is still to be given.
     from: usize,
     to: usize,
+    /// Before it there is no line end, from `from` on.
+    searched: usize,
     /// Place of the block's first byte in the source.
     block_at: u64,
     /// Lines given.
@@ -62,6 +64,7 @@ impl Lines {
             block: Vec::new(),
             from: 0,
             to: 0,
+            searched: 0,
             block_at: 0,
             number: 0,
             last: 0..0,
@@ -75,22 +78,26 @@ impl Lines {
     #[inline]
     pub(super) fn next(&mut self) -> Option<Found<'_>> {
         let start = self.from;
-        let held = &self.block[start..self.to];
-        let len = match memchr(b'\n', held) {
-            Some(len) => {
-                self.from = start + len + 1;
-                len
+        let end = match memchr(b'\n', &self.block[self.searched..self.to]) {
+            Some(at) => {
+                let end = self.searched + at;
+                self.from = end + 1;
+                end
             }
             // The last line may have no end.
             None if self.ended && (start < self.to || self.too_long) => {
                 self.from = self.to;
-                held.len()
+                self.to
             }
-            None => return None,
+            None => {
+                self.searched = self.to;
+                return None;
+            }
         };
         self.number += 1;
-        self.last = start..start + len;
-        self.last_too_long = std::mem::take(&mut self.too_long) || len > LINE_BYTES_MAX;
+        self.searched = self.from;
+        self.last = start..end;
+        self.last_too_long = std::mem::take(&mut self.too_long) || end - start > LINE_BYTES_MAX;
         Some(self.last())
     }
 
@@ -107,6 +114,7 @@ impl Lines {
     /// Gives the last line again. It was not too long.
     pub(super) fn again(&mut self) {
         self.from = self.last.start;
+        self.searched = self.from;
         self.number -= 1;
     }
 
@@ -123,15 +131,22 @@ impl Lines {
             self.from = self.to;
         }
         self.block.resize(BLOCK_BYTES, 0);
-        self.block.copy_within(self.from..self.to, 0);
-        self.block_at += self.from as u64;
-        self.to -= self.from;
-        self.from = 0;
+        // A slow stream must not cost a move per byte.
+        if self.from == self.to || self.to == BLOCK_BYTES {
+            self.block.copy_within(self.from..self.to, 0);
+            self.block_at += self.from as u64;
+            self.to -= self.from;
+            self.searched = self.to;
+            self.from = 0;
+        }
         let read = self.source.read(&mut self.block[self.to..])?;
         self.to += read;
         self.ended = read == 0;
-        let more = !self.ended || self.to > 0 || self.too_long;
+        let more = !self.ended || self.to > self.from || self.too_long;
         if !more {
+            // `from` and `to` are equal, and may be asked for later.
+            self.block_at += self.from as u64;
+            (self.from, self.to, self.searched) = (0, 0, 0);
             self.block = Vec::new();
         }
         Ok(more)
@@ -174,7 +189,7 @@ impl Lines {
     /// Those of the source.
     pub(super) fn go_to(&mut self, place: Place) -> io::Result<()> {
         self.source.go_to(place.bytes)?;
-        (self.from, self.to, self.last) = (0, 0, 0..0);
+        (self.from, self.to, self.searched, self.last) = (0, 0, 0, 0..0);
         self.block_at = place.bytes;
         self.number = place.lines;
         self.too_long = place.in_long;
