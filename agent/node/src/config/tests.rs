@@ -6,6 +6,7 @@ use std::time::Duration;
 use forebay_core::engine::config::{
     Aggregate, CalendarUnit, Grid, KeySpec, Source as From, WindowKind, Zone,
 };
+use forebay_core::limits::ROWS_PER_WINDOW_MAX;
 use forebay_core::retention::{SpaceConfig, WhenFull};
 use forebay_core::units::Span;
 
@@ -503,6 +504,14 @@ fn a_hop_takes_its_limits() {
     for hop in ["6000us", "6001us", "1h"] {
         let text = window(&format!("hop = \"{hop}\"")).replace("tumbling", "hopping");
         load(&text).expect(hop);
+    }
+}
+
+#[test]
+fn rows_take_their_limits() {
+    for n in [1, ROWS_PER_WINDOW_MAX - 1, ROWS_PER_WINDOW_MAX] {
+        let config = load(&of_kind("rows", &format!("rows = {n}"))).expect("a good number");
+        assert_eq!(config.engine.windows[0].kind, WindowKind::Rows { n });
     }
 }
 
