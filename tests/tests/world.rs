@@ -158,6 +158,16 @@ fn partitions_grow_under_load_and_nothing_is_lost_or_out_of_order() {
 }
 
 #[test]
+fn what_crosses_devices_has_every_reading_once_in_any_number_of_partitions() {
+    let seen = run_all("crossing", SPACE_SEEDS, Scenario::crossing);
+    expect(
+        &seen,
+        &["gateway killed", "device reset", "device gaps"],
+        &["dropped", "rejected", "never arrived", "rows dropped"],
+    );
+}
+
+#[test]
 fn a_disk_that_others_fill_and_empty_again_costs_nothing_that_was_acked() {
     for policy in [WhenFull::DropOldest, WhenFull::RejectNew, WhenFull::Block] {
         let name = format!("filling, {}", policy.name());

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
+use forebay_core::engine::config::EngineConfig;
 use forebay_core::ingest::Router;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
@@ -101,6 +102,12 @@ impl WorldGateway {
             notes: Vec::new(),
             answer: None,
         }
+    }
+
+    /// The windows.
+    #[must_use]
+    pub fn engine(&self) -> &EngineConfig {
+        &self.config.engine
     }
 
     /// Everything that was ever durable.

@@ -21,7 +21,9 @@ use std::collections::BTreeMap;
 
 use forebay_core::clock::ClockRules;
 use forebay_core::effect::GatewayConfig;
-use forebay_core::engine::config::{Bounds, EngineConfig, Grid, TimeRules, WindowKind, WindowSpec};
+use forebay_core::engine::config::{
+    Bounds, EngineConfig, Grid, KeySpec, TimeRules, WindowKind, WindowSpec,
+};
 use forebay_core::forward::ForwardConfig;
 use forebay_core::ingest::Router;
 use forebay_core::payload::GatewayName;
@@ -132,12 +134,30 @@ pub fn engine_config() -> EngineConfig {
     }
 }
 
-fn config(partitions: u16, space: SpaceConfig) -> GatewayConfig {
+/// The windows of worlds in which one crosses devices.
+#[must_use]
+pub fn crossing_config() -> EngineConfig {
+    let mut config = engine_config();
+    let mut across = config.windows[0].clone();
+    across.name = String::from("across");
+    across.key = KeySpec {
+        device: false,
+        channel: true,
+    };
+    config.windows.push(across);
+    config
+}
+
+fn config(partitions: u16, (space, crosses): (SpaceConfig, bool)) -> GatewayConfig {
     GatewayConfig {
         gateway: GatewayName::new("world").expect("a name"),
         router: Router::new(partitions),
         linger: Span(20_000),
-        engine: engine_config(),
+        engine: if crosses {
+            crossing_config()
+        } else {
+            engine_config()
+        },
         forward: Some(ForwardConfig {
             window: 8,
             ack_timeout: Span(2 * SECOND as i64),
@@ -155,7 +175,7 @@ impl World {
         let count = 1 + dice.below(3);
         let devices = (0..count).map(|uid| WorldDevice::new(0xd0 + uid, 0, &mut dice));
         let devices: Vec<_> = devices.collect();
-        let config = config(partitions, scenario.space.clone());
+        let config = config(partitions, (scenario.space.clone(), scenario.crosses));
         let mut gateway = WorldGateway::start(config, scenario.disk, 0, &mut dice);
         gateway.open_ports(0, devices.len());
         Self {

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::engine::row::{self, RowView, StreamId};
 use forebay_core::engine::{Batch, Engine};
+use forebay_core::exchange::{EXCHANGE_AT, Split};
 use forebay_core::live::figure;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
 use forebay_core::record::{ClockTrust, GapReason, gap_name, trust_name};
-use forebay_core::units::{PartitionId, TopicId};
+use forebay_core::units::{PartitionId, Span, TopicId};
 use forebay_core::upstream::rows::RowReader;
 use serde_json::Value;
 
@@ -55,7 +56,7 @@ fn topic_of(stream: &str) -> TopicId {
     if stream == "readings" {
         return READINGS;
     }
-    let windows = super::engine_config().windows;
+    let windows = super::crossing_config().windows;
     let place = windows.iter().position(|window| window.name == stream);
     let place = place.expect("a stream of this world");
     TopicId(DERIVED_FIRST.0 + u16::try_from(place).expect("few windows"))
@@ -91,7 +92,7 @@ fn lines(rows: &Rows) -> Lines {
 #[must_use]
 pub fn has_arrived(gateway: &WorldGateway, rows: &Rows) -> bool {
     let lines = lines(rows);
-    gateway.archive().places().all(|(at, place)| {
+    sent(gateway.archive()).all(|(at, place)| {
         let first = gateway.first_kept(at);
         let arrived = lines.get(&at);
         place.keys().all(|offset| {
@@ -162,7 +163,7 @@ fn topic(status: &Value, topic: TopicId) -> &Value {
 /// dropped.
 fn judge_arrival(gateway: &WorldGateway, lines: &Lines, replay: &str) -> Ends {
     let mut ends = Ends::default();
-    for (at, place) in gateway.archive().places() {
+    for (at, place) in sent(gateway.archive()) {
         let first = gateway.first_kept(at);
         let none = Arrived::default();
         let Arrived { lines, missing } = lines.get(&at).unwrap_or(&none);
@@ -344,12 +345,58 @@ fn judge_room(gateway: &WorldGateway, status: &Value, ends: &mut Ends, replay: &
 /// The results are those of a fresh engine over the log.
 fn judge_results(gateway: &WorldGateway, replay: &str) {
     let partitions = gateway.core().partitions();
-    judge_rows(
-        gateway.archive(),
-        partitions,
-        &super::engine_config(),
-        replay,
-    );
+    let archive = gateway.archive();
+    let whole = gateway.engine();
+    let split = Split::of(whole).filter(|_| gateway.core().partitions().count() > 1);
+    let by_device = split.as_ref().map_or(whole, |split| &split.by_device);
+    judge_rows(archive, partitions, by_device, replay);
+    if let Some(split) = split {
+        judge_exchange(archive, replay);
+        judge_across(archive, &split.across, replay);
+    }
+}
+
+/// Each reading is in the exchange once, those of a device in their order.
+fn judge_exchange(archive: &Archive, replay: &str) {
+    let mut taken: BTreeMap<[u8; 8], Vec<(u32, u64)>> = BTreeMap::new();
+    let mut given = taken.clone();
+    let exchange = archive
+        .place(EXCHANGE_AT)
+        .into_iter()
+        .flat_map(BTreeMap::values);
+    let note = |to: &mut BTreeMap<[u8; 8], Vec<(u32, u64)>>, entry: &Entry| {
+        if let Entry::Reading(series, reading) = entry {
+            let of = to.entry(series.uid.0).or_default();
+            of.push((series.boot.0, reading.ordinal.0));
+        }
+    };
+    exchange.for_each(|entry| note(&mut taken, entry));
+    archive.readings().for_each(|entry| note(&mut given, entry));
+    assert_eq!(taken, given, "the exchange; {replay}");
+}
+
+/// The rows of what crosses devices are those of a fresh engine over the exchange.
+fn judge_across(archive: &Archive, config: &EngineConfig, replay: &str) {
+    let mut config = config.clone();
+    config.time.future_guard = Span(i64::MAX);
+    let mut engine = Engine::new(&config);
+    let mut rows = row::Rows::new();
+    feed_from(&mut engine, archive, EXCHANGE_AT, &mut rows);
+    let want = engine.views(&rows);
+    let want = want.filter(|row| row.stream() == StreamId::Window(0));
+    let want: Vec<String> = want.map(line_of).collect();
+    let at = TopicPartition {
+        topic: topic_of("across"),
+        partition: PartitionId(0),
+    };
+    let got = archive.place(at).into_iter().flat_map(BTreeMap::values);
+    let got: Vec<&str> = got.map(row_text).collect();
+    assert_eq!(got, want, "across; {replay}");
+}
+
+/// What the gateway sends.
+fn sent(archive: &Archive) -> impl Iterator<Item = (TopicPartition, &BTreeMap<u64, Entry>)> {
+    archive.places().filter(|(at, _)| *at != EXCHANGE_AT)
 }
 
 /// Compares all derived topics with what a fresh engine makes of the readings beside
@@ -407,7 +454,7 @@ fn row_text(entry: &Entry) -> &str {
 
 /// All rows of derived topics, by topic, partition and offset.
 pub fn rows(archive: &Archive) -> impl Iterator<Item = (TopicPartition, &str)> {
-    let derived = archive.places().filter(|(at, _)| at.topic != READINGS);
+    let derived = sent(archive).filter(|(at, _)| at.topic != READINGS);
     derived.flat_map(|(at, place)| place.values().map(move |entry| (at, row_text(entry))))
 }
 
@@ -477,6 +524,10 @@ fn feed(engine: &mut Engine, archive: &Archive, partition: PartitionId, rows: &m
         topic: READINGS,
         partition,
     };
+    feed_from(engine, archive, at, rows);
+}
+
+fn feed_from(engine: &mut Engine, archive: &Archive, at: TopicPartition, rows: &mut row::Rows) {
     let mut batch = Batch::new();
     for entry in archive.place(at).into_iter().flat_map(BTreeMap::values) {
         match entry {

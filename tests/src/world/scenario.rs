@@ -16,6 +16,8 @@ pub struct Scenario {
     pub outages: bool,
     /// The gateway is killed and started with more partitions, now and then.
     pub grows: bool,
+    /// A window crosses devices.
+    pub crosses: bool,
 }
 
 impl Scenario {
@@ -32,6 +34,16 @@ impl Scenario {
             fills: false,
             outages: false,
             grows: false,
+            crosses: false,
+        }
+    }
+
+    /// Room for everything, and a window that crosses devices.
+    #[must_use]
+    pub fn crossing() -> Self {
+        Self {
+            crosses: true,
+            ..Self::roomy()
         }
     }
 
@@ -79,6 +91,7 @@ impl Scenario {
             fills: false,
             outages: true,
             grows: false,
+            crosses: false,
         }
     }
 
