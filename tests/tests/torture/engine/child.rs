@@ -9,17 +9,21 @@
 //! | `settled` | all windows of what was durable are computed |
 //! | `took <n>` | readings below the n-th are durable |
 //! | `stopped` | it ended as asked |
+//! | `verified` | and `forebay verify` found nothing in what it left |
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Parser as _;
 use forebay_core::import::SessionNo;
 use forebay_node::agent::Agent;
 use forebay_node::agent::imports::{BatchText, read_answer};
 use forebay_node::config::Config;
 use forebay_node::ports::Say;
+use forebay_node::verify::{self, VerifyArgs};
 
 use super::feed;
 
@@ -55,6 +59,18 @@ fn computes_until_it_is_ended() {
         .unwrap();
     runtime.block_on(run(&config, seed, from, end));
     say("stopped");
+    if from == end {
+        let args = ["verify", "--config", path.to_str().unwrap()];
+        let code = verify::run(&Verify::parse_from(args).args);
+        assert_eq!(code, ExitCode::SUCCESS, "see what it printed");
+        say("verified");
+    }
+}
+
+#[derive(clap::Parser)]
+struct Verify {
+    #[command(flatten)]
+    args: VerifyArgs,
 }
 
 async fn run(config: &Config, seed: u64, from: u64, end: u64) {

@@ -136,15 +136,26 @@ bounds = "closed"
 aggregates = ["count", "max"]
 "#;
 
+/// A window that crosses devices: with more partitions it reads the exchange.
+const ACROSS: &str = r#"
+[[window]]
+name = "across"
+kind = "tumbling"
+size = "1m"
+key = ["channel"]
+aggregates = ["count", "mean", "max"]
+"#;
+
 /// The config of a directory: its seed chooses among pipelines and partition counts.
 pub(super) fn config(seed: u64, data_dir: &Path, socket: &Path) -> String {
     let partitions = PARTITIONS[(seed % 3) as usize];
     let times = TIMES[(seed / 3 % 3) as usize];
     let tails = if seed.is_multiple_of(2) { TAILS } else { "" };
+    let across = if seed % 4 < 2 { ACROSS } else { "" };
     format!(
         "[agent]\ngateway = \"gw-torture\"\ndata_dir = \"{}\"\npartitions = {partitions}\n\
          linger = \"5ms\"\n[log]\ngeneration = \"256KiB\"\n[query]\nsocket = \"{}\"\n\
-         [engine]\n{times}\n{WINDOWS}{tails}",
+         [engine]\n{times}\n{WINDOWS}{tails}{across}",
         data_dir.display(),
         socket.display(),
     )

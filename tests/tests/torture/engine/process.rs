@@ -31,6 +31,7 @@ pub(super) struct Said {
     /// Readings below this one are durable, if it said so.
     pub(super) took: Option<u64>,
     pub(super) stopped: bool,
+    pub(super) verified: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(super) struct Running {
     lines: Receiver<String>,
     errors: std::path::PathBuf,
     pub(super) said: Said,
+    /// Other lines of its standard output: few.
+    shown: Vec<String>,
 }
 
 impl Running {
@@ -72,6 +75,7 @@ impl Running {
             lines,
             errors,
             said: Said::default(),
+            shown: Vec::new(),
         }
     }
 
@@ -105,8 +109,9 @@ impl Running {
                 self.said.took = Some(rest.parse().unwrap());
             }
             "stopped" => self.said.stopped = true,
-            // The test harness's own lines.
-            _ => {}
+            "verified" => self.said.verified = true,
+            // What it ran printed, beside the test harness's own lines.
+            _ => self.shown.push(line.to_owned()),
         }
     }
 
@@ -126,7 +131,9 @@ impl Running {
             None => Ok((self.said, false)),
             Some(0) => Ok((self.said, true)),
             Some(code) => Err(format!(
-                "the child ended with {code}; it said:\n{}",
+                "the child ended with {code}, {:?}; it said:\n{}\n{}",
+                self.said,
+                self.shown.join("\n"),
                 self.errors()
             )),
         }

@@ -1,6 +1,7 @@
 //! What must stand in the derived topics of a log: told by a fresh engine from the
 //! readings that stand there, and from nothing else. Shares only the engine with the
-//! agent: neither how it reads, nor what it keeps, nor how it starts.
+//! agent: neither how it reads, nor what it keeps, nor how it starts. With more than one
+//! partition, windows that cross devices are left to `forebay verify`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::path::Path;
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::engine::row::{Rows, StreamId};
 use forebay_core::engine::{Batch, Engine};
+use forebay_core::exchange::EXCHANGE_AT;
 use forebay_core::live::figure;
 use forebay_core::log::block::Body;
 use forebay_core::log::decode::decode;
@@ -16,6 +18,7 @@ use forebay_core::log::topic::{LATE, QUARANTINE, READINGS};
 use forebay_core::record::{ClockTrust, Record, Series};
 use forebay_core::topics::TopicTable;
 use forebay_core::units::{Offset, PartitionId, TopicId};
+use forebay_node::config::Config;
 use forebay_node::store::LogReader;
 
 const READ_BYTES: usize = 1 << 20;
@@ -47,7 +50,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// The first row that is another, or one too many or, with [`Reach::All`], too few.
-pub(super) fn check(dir: &Path, config: &EngineConfig, reach: Reach) -> Result<Found, String> {
+pub(super) fn check(dir: &Path, config: &Config, reach: Reach) -> Result<Found, String> {
     let mut reader = LogReader::open(dir).map_err(|error| error.to_string())?;
     if let Some(loss) = reader.losses.first() {
         return Err(format!(
@@ -60,7 +63,19 @@ pub(super) fn check(dir: &Path, config: &EngineConfig, reach: Reach) -> Result<F
     let mut found = Found::default();
     let partitions = reader.heads.keys().filter(|at| at.topic == READINGS);
     let partitions: Vec<PartitionId> = partitions.map(|at| at.partition).collect();
-    let mut known = Vec::new();
+    let is_split = config.agent.partitions > 1;
+    let mut config = config.engine.clone();
+    let mut known = vec![EXCHANGE_AT];
+    if is_split {
+        let crossing = config.windows.iter().filter(|window| !window.key.device);
+        let crossing = crossing.filter_map(|window| topics.get(&window.name));
+        known.extend(crossing.map(|topic| TopicPartition {
+            topic: *topic,
+            partition: PartitionId(0),
+        }));
+        config.windows.retain(|window| window.key.device);
+    }
+    let config = &config;
     for partition in partitions {
         let fresh = recompute(&mut reader, config, partition)?;
         found.readings += fresh.readings;
