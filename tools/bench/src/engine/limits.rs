@@ -36,6 +36,8 @@ pub(crate) struct Sizes {
     pub(crate) pause_readings_max: u64,
     /// How long the engine runs with checkpoints.
     pub(crate) checkpoint_s: f64,
+    /// Slides of the window whose means are judged.
+    pub(crate) slides: u64,
     pub(crate) try_rows: u64,
     /// Runs of `forebay try` and of DuckDB; the fastest counts.
     pub(crate) try_rounds: usize,
@@ -51,6 +53,7 @@ impl Sizes {
         updates: 1_000_000,
         pause_readings_max: 1_000_000,
         checkpoint_s: 10.0,
+        slides: 100_000_000,
         try_rows: 5_000_000,
         try_rounds: 3,
         slow_peers: true,
@@ -63,6 +66,7 @@ impl Sizes {
         updates: 50_000,
         pause_readings_max: 1_000,
         checkpoint_s: 0.5,
+        slides: 1_000_000,
         try_rows: 300_000,
         try_rounds: 1,
         slow_peers: false,

@@ -8,6 +8,7 @@ mod beside;
 mod feed;
 mod held;
 mod limits;
+mod oracle;
 mod pauses;
 mod peers;
 mod rates;
@@ -37,6 +38,8 @@ pub(crate) enum Part {
     State,
     /// Time that checkpoints add.
     Checkpoint,
+    /// Means of a window that rolls on and on, against fractions of big integers.
+    Oracle,
     /// `forebay try` over a CSV file, beside DuckDB, Bytewax and Flink.
     Try,
 }

@@ -8,7 +8,7 @@ use super::limits::{
 };
 use super::pauses::{self, Pauses};
 use super::rates::{self, Task};
-use super::{Args, Part, trial};
+use super::{Args, Part, oracle, trial};
 use crate::sys;
 use crate::table::Row;
 
@@ -25,6 +25,7 @@ pub(super) fn measure(args: &Args) -> Result<Vec<Row>, String> {
         (Part::Pauses, of_pauses),
         (Part::State, of_state),
         (Part::Checkpoint, of_checkpoints),
+        (Part::Oracle, of_oracle),
         (Part::Try, of_try),
     ] {
         if is_asked(part) {
@@ -161,6 +162,22 @@ fn of_pause(inside: u64, pauses: &Pauses) -> Row {
     let row = told("rolling update, p99.9 over median", &under, measured);
     let must = format!("<= {PAUSE_RATIO_MAX} times");
     at_most(row, pauses.ratio(), PAUSE_RATIO_MAX, must)
+}
+
+fn of_oracle(args: &Args) -> Result<Vec<Row>, String> {
+    let judged = oracle::run(args.sizes().slides)?;
+    let under = format!(
+        "{} million slides, {} means judged, {} with a glitch inside",
+        judged.slides / 1_000_000,
+        judged.judged,
+        judged.with_glitch
+    );
+    let measured = format!("{} wrong", judged.wrong);
+    Ok(vec![Row {
+        must: "none".into(),
+        reached: Some(judged.wrong == 0),
+        ..told("rolling mean against big fractions", &under, measured)
+    }])
 }
 
 fn of_state(_: &Args) -> Result<Vec<Row>, String> {
