@@ -34,7 +34,7 @@ pub(super) fn pack(held: &[Held], out: &mut Vec<u8>) {
         Some(decimals) => {
             out.push(decimals);
             let power = POWERS[usize::from(decimals)];
-            let wholes = || held.iter().map(|(_, x)| (x * power).round() as i64);
+            let wholes = || held.iter().map(|(_, x)| whole(*x, power) as i64);
             let (least, most) =
                 wholes().fold((i64::MAX, i64::MIN), |(a, b), n| (a.min(n), b.max(n)));
             put_zigzag(out, least);
@@ -54,11 +54,18 @@ pub(super) fn pack(held: &[Held], out: &mut Vec<u8>) {
 fn are_decimals(held: &[Held], decimals: u8) -> bool {
     let power = POWERS[usize::from(decimals)];
     held.iter().all(|(_, x)| {
-        let whole = (x * power).round();
+        let whole = whole(*x, power);
         whole.abs() <= WHOLE_MAX
             && (whole / power).to_bits() == x.to_bits()
             && whole.to_bits() != (-0.0_f64).to_bits()
     })
+}
+
+/// A product rounded to a whole number, where that is below [`WHOLE_MAX`]: beyond
+/// 2^52 doubles are whole. Several times faster than `round`, a call on older CPUs.
+fn whole(x: f64, power: f64) -> f64 {
+    const FIRST_WHOLE: f64 = 6_755_399_441_055_744.0;
+    (x * power + FIRST_WHOLE) - FIRST_WHOLE
 }
 
 /// Bytes for numbers up to this one.
