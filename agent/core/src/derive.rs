@@ -79,10 +79,12 @@ impl Output {
         stored_until: Place,
     ) -> bool {
         let is_known = place < self.since.place;
+        let is_past = (place.layout, place.step) < (stored_until.layout, stored_until.step);
         match &self.stored {
             Stored::Count(_) if is_known => return false,
-            // Before the lines that are compared.
-            Stored::Lines(_) if is_known && restored_at.is_none() => return false,
+            // Before the lines that are compared; what was written before the layout gave
+            // its rows under the one before.
+            Stored::Lines(_) if is_known && (restored_at.is_none() || is_past) => return false,
             Stored::Count(_) | Stored::Lines(_) => {}
         }
         if place >= stored_until {
@@ -92,6 +94,11 @@ impl Output {
         let stands = self.stored.take(line, identity, compared);
         // One that was left out, as the topic was full, is not written later.
         !stands && !is_known
+    }
+
+    /// What stands there and was not made again yet can be compared.
+    fn is_exact(&self) -> bool {
+        self.is_compared || self.stored.is_empty()
     }
 
     fn close(&mut self) {

@@ -86,8 +86,6 @@ pub struct Readers {
     /// What of them is still to be read, each up to where.
     loading: VecDeque<(Walk, Offset)>,
     hash: PipelineHash,
-    /// The state of all windows can be kept.
-    keeps: bool,
     /// What a checkpoint keeps of the stages, until they are built.
     restored: BTreeMap<PartitionId, Restored>,
     /// Keys of state that is of no use any more.
@@ -177,7 +175,6 @@ impl Readers {
             kept_at: now,
             stored_bytes: 0,
             hash: pipeline_hash(config, STATE_VERSION),
-            keeps: start::is_kept(config),
             restored: BTreeMap::new(),
             stale: Vec::new(),
             notes: Vec::new(),

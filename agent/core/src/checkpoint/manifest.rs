@@ -10,7 +10,7 @@ const VERSION: u8 = 1;
 /// Topics of windows, `late` and `quarantine`.
 const HEADS_MAX: usize = WINDOWS_MAX + 2;
 const _: () = assert!(
-    1 + 8 + 8 + 10 * (6 + COUNTS) + 13 * HEADS_MAX + 4 <= META_VALUE_BYTES_MAX,
+    2 + 8 + 8 + 10 * (6 + COUNTS) + 13 * HEADS_MAX + 4 <= META_VALUE_BYTES_MAX,
     "a head fits one meta value"
 );
 /// Counts that are kept beside the state.
@@ -42,6 +42,9 @@ pub struct Manifest {
     pub sum: u64,
     /// Per topic, the offset of the first row of readings at or after the place.
     pub heads: Vec<(TopicId, Offset)>,
+    /// Rows that stood behind the heads are what these readings give: none of what gave
+    /// them is missing.
+    pub exact: bool,
     /// What the reader had counted.
     pub counts: [u64; COUNTS],
 }
@@ -49,7 +52,7 @@ pub struct Manifest {
 impl Manifest {
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = vec![VERSION, u8::from(self.exact)];
         out.extend_from_slice(&self.hash.0.to_le_bytes());
         out.extend_from_slice(&self.sum.to_le_bytes());
         let Place {
@@ -74,6 +77,11 @@ impl Manifest {
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut reader = checked(VERSION, value)?;
+        let exact = match reader.byte().ok()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
         let hash = PipelineHash(u64::from_le_bytes(reader.array().ok()?));
         let sum = u64::from_le_bytes(reader.array().ok()?);
         let mut number = || reader.varint().ok();
@@ -101,6 +109,7 @@ impl Manifest {
             entries,
             sum,
             heads,
+            exact,
             counts,
         })
     }

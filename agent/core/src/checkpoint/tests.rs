@@ -26,6 +26,7 @@ fn manifest(book: &Book) -> Manifest {
         entries: book.entries(),
         sum: book.sum(),
         heads: vec![(TopicId(2), Offset(0)), (TopicId(16), Offset(70_000))],
+        exact: true,
         counts: [1, 0, 300, u64::MAX],
     }
 }
@@ -106,7 +107,7 @@ fn a_state_that_is_not_whole_is_not_used() {
 fn the_bytes_of_a_head_are_the_table() {
     let value = manifest(&Book::default()).bytes();
     let want = [
-        &[1, 77, 0, 0, 0, 0, 0, 0, 0][..],
+        &[1, 1, 77, 0, 0, 0, 0, 0, 0, 0][..],
         &[0; 8],
         &[0xac, 2, 1, 2, 0xb9, 0x60, 0],
         &[1, 0, 0xac, 2],

@@ -11,7 +11,7 @@ use crate::checkpoint::meter::Meter;
 use crate::checkpoint::pace::Pace;
 use crate::checkpoint::{Book, Loaded, Manifest, Part, PipelineHash, Unit};
 use crate::commit::GroupCommit;
-use crate::derive::{Derive, DeriveCounters, Known, Place};
+use crate::derive::{Derive, DeriveCounters, Known, Output, Place};
 use crate::engine::Engine;
 use crate::engine::config::EngineConfig;
 use crate::limits::{META_VALUE_BYTES_MAX, PARKED_READINGS_MAX};
@@ -140,7 +140,7 @@ impl Derive {
         };
         self.restored_at = Some(manifest.place);
         for output in &mut self.outputs {
-            output.is_compared = true;
+            output.is_compared = manifest.exact;
         }
     }
 
@@ -211,6 +211,7 @@ impl Derive {
             entries: keeping.book.entries(),
             sum: keeping.book.sum(),
             heads: self.heads(commit),
+            exact: self.outputs.iter().all(Output::is_exact),
             counts: [
                 counters.records_missing,
                 counters.rows_homeless,

@@ -103,6 +103,14 @@ impl Stored {
         }
     }
 
+    /// Whether nothing stands there that was not made again.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Lines(lines) => lines.is_empty(),
+            Self::Count(count) => *count == 0,
+        }
+    }
+
     /// Offset of the next row, where the topic's next is `next`.
     pub(super) fn first(&self, next: Offset) -> Offset {
         match self {

@@ -22,10 +22,7 @@ impl Readers {
     #[must_use]
     pub fn next_deadline(&self, commit: &GroupCommit) -> Option<Mono> {
         let at = |stage: &Derive| stage.checkpoint_deadline(self.behind_of(stage, commit));
-        let stages = self
-            .stages
-            .iter()
-            .filter(|_| self.keeps && !self.woken && !self.held);
+        let stages = self.stages.iter().filter(|_| !self.woken && !self.held);
         stages.filter_map(at).min()
     }
 
@@ -39,9 +36,6 @@ impl Readers {
     }
 
     fn is_any_due(&self, commit: &GroupCommit, now: Mono) -> bool {
-        if !self.keeps {
-            return false;
-        }
         let due = |stage: &Derive| stage.is_checkpoint_due(self.behind_of(stage, commit), now);
         self.stages.iter().any(due)
     }
@@ -83,11 +77,8 @@ impl Readers {
             }
             let behind = self.behind_of(&self.stages[index], commit);
             let stage = &mut self.stages[index];
-            let changed = self.keeps && last && stage.has_changed();
-            if whole
-                || changed
-                || (self.keeps && self.all_kept && stage.is_checkpoint_due(behind, now))
-            {
+            let changed = last && stage.has_changed();
+            if whole || changed || (self.all_kept && stage.is_checkpoint_due(behind, now)) {
                 // Those of before go first: some of them may be written again.
                 let stale = std::mem::take(&mut self.stale).into_iter();
                 entries.extend(stale.map(|key| (key, Vec::new())));
@@ -102,7 +93,7 @@ impl Readers {
     /// While what was written before a layout is read, all engines are at one place, and
     /// are kept together; so they are once more when each goes its own way.
     fn keeps_all_at_once(&self, last: bool, commit: &GroupCommit, now: Mono) -> bool {
-        if !self.keeps || self.past.is_empty() || self.held {
+        if self.past.is_empty() || self.held {
             return false;
         }
         let apart = self.walk.is_none() && self.all_kept;

@@ -12,7 +12,6 @@ use super::places::changed_entry;
 use crate::checkpoint::{Manifest, Unusable, keys_of, load};
 use crate::commit::GroupCommit;
 use crate::derive::{Derive, Place, Restored};
-use crate::engine::config::{EngineConfig, WindowKind};
 use crate::log::key::TopicPartition;
 use crate::log::topic::{LATE, QUARANTINE};
 use crate::meta::Entry;
@@ -21,10 +20,6 @@ use crate::units::{Offset, PartitionId};
 impl Readers {
     /// Loads what `meta` keeps of the engines of the layout whose turn it is.
     pub(super) fn restore(&mut self, meta: &[Entry], commit: &GroupCommit) {
-        if !is_kept(&self.config) {
-            self.stale = keys_of(meta, |_| true);
-            return;
-        }
         let mut missing = false;
         let mut changed = false;
         for partition in self.router().partitions() {
@@ -127,9 +122,6 @@ impl Readers {
     /// Up to where engines need nothing of a partition any more.
     #[must_use]
     pub fn done_with(&self, partition: PartitionId) -> Offset {
-        if !self.keeps {
-            return Offset(u64::MAX);
-        }
         let kept = self.kept(partition);
         let waits = |places: &BTreeMap<_, _>| places.contains_key(&partition);
         let stage = self.stages.get(usize::from(partition.0));
@@ -156,8 +148,7 @@ impl Readers {
     /// Asks for a checkpoint of all that changed, as readings are to be removed; false
     /// when one is on its way, or nothing changed.
     pub fn want(&mut self) -> bool {
-        let is_new =
-            self.keeps && !self.wanted && self.stages.iter().any(|stage| stage.has_changed());
+        let is_new = !self.wanted && self.stages.iter().any(|stage| stage.has_changed());
         self.wanted |= is_new;
         is_new
     }
@@ -167,14 +158,4 @@ impl Readers {
         let cut = std::mem::take(&mut self.cut);
         self.kept.extend(cut);
     }
-}
-
-/// Whether the state of all windows is kept: that of sliding windows and of rows is not,
-/// and they are fed from the first reading that is kept.
-pub(super) fn is_kept(config: &EngineConfig) -> bool {
-    let mut kinds = config.windows.iter().map(|window| &window.kind);
-    kinds.all(|kind| match kind {
-        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => true,
-        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => false,
-    })
 }

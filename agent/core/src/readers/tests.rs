@@ -20,8 +20,8 @@ const TUMBLING: TopicId = TopicId(16);
 const SLIDING: TopicId = TopicId(17);
 const WINDOW: i64 = 10;
 
-/// `kept`: of windows whose state is kept.
-fn config(kept: bool) -> EngineConfig {
+/// `hops`: hopping windows, else sliding ones.
+fn config(hops: bool) -> EngineConfig {
     let window = |name: &str, kind, emit| WindowSpec {
         aggregates: vec![Aggregate::Count, Aggregate::Sum],
         emit,
@@ -37,7 +37,7 @@ fn config(kept: bool) -> EngineConfig {
         hop: Span(WINDOW / 2),
         offset,
     };
-    let second = if kept { hopping } else { sliding };
+    let second = if hops { hopping } else { sliding };
     EngineConfig {
         time: TimeRules {
             out_of_order: Span(3),
@@ -61,7 +61,7 @@ fn uid(device: u64) -> DeviceUid {
 /// A log on a disk that loses what was not synced, read by readers that are killed.
 struct Rig {
     partitions: u16,
-    is_kept: bool,
+    hops: bool,
     blocks: BTreeMap<BlockKey, Vec<u8>>,
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
     heads: BTreeMap<TopicPartition, Offset>,
@@ -85,17 +85,17 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(partitions: u16, kept: bool) -> Self {
+    fn new(partitions: u16, hops: bool) -> Self {
         let commit = GroupCommit::new(Epoch(0), Span(0), BTreeMap::new());
         let layouts = Layouts::restore(&[], 1, &BTreeMap::new())
             .expect("new")
             .layouts;
         let topics = vec![Some(TUMBLING), Some(SLIDING)];
         let of = (layouts.clone(), false);
-        let readers = Readers::new(&config(kept), topics, of, &[], (&commit, Mono(0)));
+        let readers = Readers::new(&config(hops), topics, of, &[], (&commit, Mono(0)));
         let mut rig = Self {
             partitions,
-            is_kept: kept,
+            hops,
             blocks: BTreeMap::new(),
             meta: BTreeMap::new(),
             heads: BTreeMap::new(),
@@ -137,7 +137,7 @@ impl Rig {
         let topics = vec![Some(TUMBLING), Some(SLIDING)];
         let of = (restored.layouts, restored.anew);
         self.readers = Readers::new(
-            &config(self.is_kept),
+            &config(self.hops),
             topics,
             of,
             &meta,
@@ -313,10 +313,10 @@ type History = Vec<(u64, i64, u64)>;
 /// The rows of an engine per partition that sees it all at once, by partition.
 fn reference(
     history: &History,
-    (partitions, kept): (u16, bool),
+    (partitions, hops): (u16, bool),
     topic: TopicId,
 ) -> BTreeMap<u16, Vec<String>> {
-    let mut rig = Rig::new(partitions, kept);
+    let mut rig = Rig::new(partitions, hops);
     for (device, time, ordinal) in history {
         let (newest, count) = rig.devices.entry(*device).or_default();
         let step = *time - *newest;
@@ -394,8 +394,8 @@ fn steps(back: i64, trims: bool, grows: bool) -> impl Strategy<Value = Vec<Step>
     prop::collection::vec(step, 1..250)
 }
 
-fn run(partitions: u16, kept: bool, steps: &[Step]) -> Rig {
-    let mut rig = Rig::new(partitions, kept);
+fn run(partitions: u16, hops: bool, steps: &[Step]) -> Rig {
+    let mut rig = Rig::new(partitions, hops);
     for step in steps {
         match step {
             Step::Take(device, step) => rig.take(*device, *step),
@@ -474,18 +474,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn crashes_neither_lose_nor_repeat_a_row(steps in steps(8, false, false), partitions in 1..3_u16, kept: bool) {
-        let rig = run(partitions, kept, &steps);
+    fn crashes_neither_lose_nor_repeat_a_row(steps in steps(8, false, false), partitions in 1..3_u16, hops: bool) {
+        let rig = run(partitions, hops, &steps);
         let history = history(&rig);
         for topic in [TUMBLING, SLIDING, LATE] {
-            let (got, want) = (rig.lines(topic), reference(&history, (partitions, kept), topic));
+            let (got, want) = (rig.lines(topic), reference(&history, (partitions, hops), topic));
             prop_assert_eq!(by_device(&got), by_device(&want));
         }
     }
 
     #[test]
-    fn a_log_that_grew_has_the_rows_of_one_that_had_all_partitions(steps in steps(8, false, true), kept: bool) {
-        let rig = run(1, kept, &steps);
+    fn a_log_that_grew_has_the_rows_of_one_that_had_all_partitions(steps in steps(8, false, true), hops: bool) {
+        let rig = run(1, hops, &steps);
         let history = history(&rig);
         let mut durable = BTreeMap::new();
         for (device, _, _) in &history {
@@ -496,7 +496,7 @@ proptest! {
         }
         for topic in [TUMBLING, SLIDING, LATE] {
             let got = rig.lines(topic);
-            let want = by_device(&reference(&history, (5, kept), topic));
+            let want = by_device(&reference(&history, (5, hops), topic));
             for (device, mut lines) in by_device(&got) {
                 for in_one in got.values() {
                     let rest = in_one.iter().filter(|line| line.contains(&device));
