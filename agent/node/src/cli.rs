@@ -15,6 +15,7 @@ use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
 use crate::verify::{self, VerifyArgs};
 
+mod checkpoint;
 mod log;
 mod query;
 mod run;
@@ -46,6 +47,9 @@ enum Verb {
     Log(log::LogVerb),
     Try(TryArgs),
     Verify(VerifyArgs),
+    /// Moves the state of a stopped agent's windows to a file and back
+    #[command(subcommand)]
+    Checkpoint(checkpoint::CheckpointVerb),
     /// Checks a config, or shows every key of one
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -80,6 +84,7 @@ pub fn main() -> ExitCode {
         Verb::Ingest(args) => ingest_cmd::run(&args),
         Verb::Try(args) => try_run::run(&args),
         Verb::Verify(args) => verify::run(&args),
+        Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args),
         Verb::Config(ConfigVerb::Reference) => {
             let _ = io::stdout().write_all(reference().as_bytes());
