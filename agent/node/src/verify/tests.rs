@@ -121,7 +121,7 @@ fn log(dir: &Path, changed: impl Fn(&mut Rows)) -> VerifyArgs {
     changed(&mut rows);
     for (topic, rows) in rows {
         rows.iter()
-            .for_each(|row| drop(commit.row(at(topic), row, Mono(0))));
+            .for_each(|row| assert!(commit.row(at(topic), row, Mono(0))));
     }
     let (_, more) = commit.poll(Mono(0)).expect("rows");
     let blocks = batch.blocks.into_iter().chain(more.blocks).collect();
