@@ -67,7 +67,7 @@ pub const SERIES_PER_BLOCK_MAX: usize = 128;
 pub const EXACT_RANKS_MAX: usize = 4096;
 /// Readings in one chunk of a rolling window. Measured: what a chunk costs at once
 /// when a cursor enters it stays below a few times the cost of a usual reading.
-pub const TAIL_CHUNK_READINGS_MAX: usize = 128;
+pub const TAIL_CHUNK_READINGS_MAX: usize = 32;
 /// Readings that a rolling window of one key holds, and those of all keys together:
 /// beyond that the oldest leave early. 16 bytes each at the worst, 2 or 3 for
 /// usual decimals. Counted in readings, so that no restart changes a result.

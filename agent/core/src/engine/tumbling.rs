@@ -199,12 +199,16 @@ impl Tumbling {
         for index in 0..common.routes.slots_of(scope).len() {
             let slot = common.routes.slots_of(scope)[index];
             let is_over = |window: &Window| common.final_at(window.end) <= watermark;
-            let parts = &mut self.parts;
+            let (parts, mut some) = (&mut self.parts, false);
             self.held.settle(slot, is_over, |start| {
+                some = true;
                 if common.is_chained() {
                     parts.forget((slot, start));
                 }
             });
+            if some {
+                common.pages.touch(slot as usize);
+            }
             // Those that come first of each kind: the others come later.
             let closed = self.held.all_closed(slot).next();
             let open = self.held.all_open(slot).next();

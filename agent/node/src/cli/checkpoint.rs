@@ -358,6 +358,7 @@ mod tests {
             entries: 1,
             sum: 5,
             heads: Vec::new(),
+            exact: true,
             counts: [0; 4],
         };
         let meta = vec![

@@ -139,8 +139,9 @@ fn log(dir: &Path, changed: impl Fn(&mut Rows)) -> VerifyArgs {
 fn what_differs_is_named() {
     const TEN: TopicId = TopicId(16);
     const LAST: TopicId = TopicId(17);
-    type Change = fn(&mut Rows);
-    let cases: [(&str, Change, Option<(TopicId, u64)>); 7] = [
+    /// A name, what is done to the rows, and where the first difference is.
+    type Case = (&'static str, fn(&mut Rows), Option<(TopicId, u64)>);
+    let cases: [Case; 7] = [
         ("all as it was", |_| {}, None),
         (
             "the last rows not written yet",

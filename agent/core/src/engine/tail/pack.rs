@@ -195,8 +195,9 @@ mod tests {
 
     #[test]
     fn sensors_take_few_bytes() {
+        const N: usize = TAIL_CHUNK_READINGS_MAX;
         let series = |value: fn(i64) -> f64| {
-            (0..128)
+            (0..N as i64)
                 .map(|n| (n * 1_000_000, value(n)))
                 .collect::<Vec<_>>()
         };
@@ -205,21 +206,21 @@ mod tests {
             (
                 "hundredths",
                 series(|n| (2000 + n % 97) as f64 / 100.0),
-                128 + 20,
+                N + 20,
             ),
             (
                 "negative",
                 series(|n| (n % 97 - 50) as f64 / 1000.0),
-                128 + 20,
+                N + 20,
             ),
             (
                 "pressure",
                 series(|n| 101_325.0 + (n % 1500) as f64),
-                2 * 128 + 20,
+                2 * N + 20,
             ),
-            ("any doubles", series(|n| (n as f64).sqrt()), 8 * 128 + 20),
-            ("minus zero", series(|_| -0.0), 8 * 128 + 20),
-            ("NaN", series(|_| f64::NAN), 8 * 128 + 20),
+            ("any doubles", series(|n| (n as f64).sqrt()), 8 * N + 20),
+            ("minus zero", series(|_| -0.0), 8 * N + 20),
+            ("NaN", series(|_| f64::NAN), 8 * N + 20),
         ] {
             let len = there_and_back(&held);
             assert!(len <= most, "{name}: {len} bytes");
@@ -228,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_comes_back(first: i64, steps in prop::collection::vec((0_u64..1 << 40, any::<f64>(), -1000_i32..1000), 1..128), decimal: bool) {
+        fn everything_comes_back(first: i64, steps in prop::collection::vec((0_u64..1 << 40, any::<f64>(), -1000_i32..1000), 1..=TAIL_CHUNK_READINGS_MAX), decimal: bool) {
             let mut time = first >> 1;
             let held: Vec<Held> = steps.into_iter().map(|(step, x, n)| {
                 time += step as i64;
