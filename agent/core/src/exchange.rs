@@ -4,7 +4,7 @@
 //! Holds always: every reading that its partition's engine takes is in the exchange once,
 //! with the order of its partition; while partitions are behind, theirs are merged by
 //! when they came, so that none is late because another was read first. Which readings stand
-//! there already after a restart, their ordinals say. Bound: [`EXCHANGE_WAITING_MAX`]
+//! there already after a restart, their ordinals say. Bound: [`EXCHANGE_WAITING_MAX`](crate::limits::EXCHANGE_WAITING_MAX)
 //! readings of a partition wait for those of others, beside one read of the log. Knows
 //! no store. How and why: `agent/core/docs/exchange.md`.
 

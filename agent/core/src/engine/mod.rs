@@ -3,7 +3,7 @@
 //! in any batches; any order of arrival inside the out-of-order bound gives the
 //! same final rows.
 //!
-//! A batch goes through in passes. The first, [`device`], judges each reading and moves
+//! A batch goes through in passes. The first, in `device`, judges each reading and moves
 //! its device's watermark; then each operator runs over the whole batch, sources before
 //! readers; last, their rows are put in order of cause. Memory is bounded by the number
 //! of series and by what their windows hold. Knows no clock, no log and no text format.

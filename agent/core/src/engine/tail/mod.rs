@@ -3,7 +3,7 @@
 //! exactly, one by one, so figures never drift and cost what the cursor passes.
 //!
 //! Memory: what windows that end at the watermark or later reach, at most
-//! [`TAIL_READINGS_MAX`] readings; 16 bytes each, and a few bits to a few bytes
+//! [`TAIL_READINGS_MAX`](crate::limits::TAIL_READINGS_MAX) readings; 16 bytes each, and a few bits to a few bytes
 //! where full chunks lie between the ends of the window. No step moves or reads
 //! more than a few chunks and the heads of all. Knows no windows and no watermark
 //! but those it is asked for.
