@@ -83,13 +83,13 @@ fn a_run_ends_with_the_code_it_promises() {
             "c.toml:5: [[window]] kind: \"slidin\"",
         ),
         (
-            "not yet",
+            "a key of another kind",
             WINDOW.replace("sliding", "session"),
             good.clone(),
             &[],
             2,
             0,
-            "not supported yet",
+            "c.toml:6: [[window]] size: is only for",
         ),
         (
             "a bad batch",

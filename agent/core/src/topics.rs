@@ -15,6 +15,7 @@ use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
 use crate::log::key::TopicPartition;
 use crate::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
+use crate::meta::Entry;
 use crate::units::{Offset, TopicId};
 
 /// Meta keys of topics: this and the definition's name and hash.
@@ -122,6 +123,34 @@ impl TopicTable {
         self.insert(key.clone(), name, topic, nth);
         let value = [topic.0.to_le_bytes(), nth.to_le_bytes()].concat();
         Ok((topic, Some((key, value))))
+    }
+
+    /// Gives the window at a place in the config a new topic, and the stream a new name on
+    /// the wire: the entries to write. Its rows are then told from the first reading that
+    /// is kept. The topic that it had keeps its rows and its name.
+    ///
+    /// # Errors
+    /// When the table is full.
+    ///
+    /// # Panics
+    /// When there is no such window.
+    pub fn renew(
+        &mut self,
+        engine: &EngineConfig,
+        at: usize,
+    ) -> Result<(TopicId, Vec<Entry>), TooManyTopics> {
+        let key = meta_key(engine, at);
+        let mut entries = Vec::new();
+        if let Some((topic, nth)) = self.known.remove(&key) {
+            // Under a key that no definition has.
+            let retired = [key, format!("~{}", topic.0).into_bytes()].concat();
+            let value = [topic.0.to_le_bytes(), nth.to_le_bytes()].concat();
+            self.known.insert(retired.clone(), (topic, nth));
+            entries.push((retired, value));
+        }
+        let (topic, entry) = self.assign(engine, at)?;
+        entries.extend(entry);
+        Ok((topic, entries))
     }
 
     /// All topics with their streams' names on the wire, in order of topic.
@@ -355,6 +384,37 @@ mod tests {
         let windows: BTreeMap<_, _> = again.windows().collect();
         assert_eq!(windows[&first], "a");
         assert_eq!(windows[&second], "a");
+    }
+
+    #[test]
+    fn a_window_that_is_built_anew_gets_its_own_topic_and_name() {
+        let engine = EngineConfig {
+            time: TimeRules::default(),
+            windows: vec![window("a", 1), window("b", 2)],
+        };
+        let mut table = restore(&[]);
+        let mut entries = BTreeMap::new();
+        for at in 0..2 {
+            entries.extend(table.assign(&engine, at).expect("room").1);
+        }
+        for (nth, want) in [(1, "a.1"), (2, "a.2")] {
+            let (before, _) = table.assign(&engine, 0).expect("room");
+            let (topic, more) = table.renew(&engine, 0).expect("room");
+            entries.extend(more);
+            assert!(topic > before);
+            let kept: Vec<_> = entries.clone().into_iter().collect();
+            let mut again = restore(&kept);
+            assert_eq!(again.assign(&engine, 0), Ok((topic, None)));
+            assert_eq!(again.assign(&engine, 1), table.assign(&engine, 1));
+            let names: BTreeMap<_, _> = again.streams().collect();
+            assert_eq!(
+                (names[&topic], names.len()),
+                (want, 3 + 2 + nth),
+                "{names:?}"
+            );
+            let windows: BTreeMap<_, _> = again.windows().collect();
+            assert_eq!(windows[&before], "a");
+        }
     }
 
     #[test]

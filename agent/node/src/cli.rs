@@ -18,6 +18,7 @@ use crate::verify::{self, VerifyArgs};
 mod checkpoint;
 mod log;
 mod query;
+mod replay;
 mod run;
 mod show;
 
@@ -47,6 +48,7 @@ enum Verb {
     Log(log::LogVerb),
     Try(TryArgs),
     Verify(VerifyArgs),
+    Replay(replay::ReplayArgs),
     /// Moves the state of a stopped agent's windows to a file and back
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointVerb),
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Verb::Ingest(args) => ingest_cmd::run(&args),
         Verb::Try(args) => try_run::run(&args),
         Verb::Verify(args) => verify::run(&args),
+        Verb::Replay(args) => replay::run(&args),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args),
         Verb::Config(ConfigVerb::Reference) => {

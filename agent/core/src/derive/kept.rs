@@ -160,6 +160,16 @@ impl Derive {
         self.keeping.pace.is_due(bytes, behind, now)
     }
 
+    /// Whether no topic was written by an earlier run beyond the rows of readings before
+    /// this place.
+    #[must_use]
+    pub fn is_written_up_to(&self, place: Place) -> bool {
+        let outputs = self.outputs.iter().filter(|output| output.topic.is_some());
+        outputs
+            .into_iter()
+            .all(|output| output.since.place <= place)
+    }
+
     /// Whether anything is not kept yet.
     #[must_use]
     pub fn has_changed(&self) -> bool {

@@ -6,7 +6,7 @@
 use super::places::entry;
 use super::{MetaEntry, Readers, StartUp};
 use crate::commit::GroupCommit;
-use crate::derive::{Derive, Difference};
+use crate::derive::{Derive, Difference, Place};
 use crate::limits::DERIVE_KEPT_EVERY_US;
 use crate::units::{Mono, PartitionId, TopicId};
 
@@ -23,7 +23,10 @@ impl Readers {
     pub fn next_deadline(&self, commit: &GroupCommit) -> Option<Mono> {
         let at = |stage: &Derive| stage.checkpoint_deadline(self.behind_of(stage, commit));
         let stages = self.stages.iter().filter(|_| !self.woken && !self.held);
-        stages.filter_map(at).min()
+        stages
+            .filter(|stage| self.may_keep(stage))
+            .filter_map(at)
+            .min()
     }
 
     /// Whether a batch is wanted now for a checkpoint that is due; once.
@@ -37,7 +40,26 @@ impl Readers {
 
     fn is_any_due(&self, commit: &GroupCommit, now: Mono) -> bool {
         let due = |stage: &Derive| stage.is_checkpoint_due(self.behind_of(stage, commit), now);
-        self.stages.iter().any(due)
+        let mut stages = self.stages.iter().filter(|stage| self.may_keep(stage));
+        stages.any(due)
+    }
+
+    /// Where an engine stands in its input.
+    fn place_of(&self, stage: &Derive) -> Place {
+        match &self.walk {
+            Some(walk) => self.place(self.step, walk.cursor()),
+            None => {
+                let walk = &self.walks[usize::from(stage.partition().0)];
+                self.place(self.past.len(), walk.cursor())
+            }
+        }
+    }
+
+    /// Whether an engine may be kept where it stands. Before the place to which a topic
+    /// was written by an earlier run it may not: at which offset the rows from here on
+    /// begin is not known.
+    fn may_keep(&self, stage: &Derive) -> bool {
+        stage.is_written_up_to(self.place_of(stage))
     }
 
     /// Durable readings that an engine has not taken yet.
@@ -66,11 +88,8 @@ impl Readers {
         let mut entries = Vec::new();
         let whole = self.keeps_all_at_once(last, commit, now);
         for index in 0..self.stages.len() {
-            let cursor = self.walks[index].cursor();
-            let place = match &self.walk {
-                Some(walk) => self.place(self.step, walk.cursor()),
-                None => self.place(self.past.len(), cursor),
-            };
+            let place = self.place_of(&self.stages[index]);
+            let may_keep = self.may_keep(&self.stages[index]);
             for (at, since) in self.stages[index].take_since(place, all, commit) {
                 entries.push(entry(at, &since));
                 self.since.insert(at, since);
@@ -78,7 +97,8 @@ impl Readers {
             let behind = self.behind_of(&self.stages[index], commit);
             let stage = &mut self.stages[index];
             let changed = last && stage.has_changed();
-            if whole || changed || (self.all_kept && stage.is_checkpoint_due(behind, now)) {
+            let due = changed || (self.all_kept && stage.is_checkpoint_due(behind, now));
+            if whole || (due && may_keep) {
                 // Those of before go first: some of them may be written again.
                 let stale = std::mem::take(&mut self.stale).into_iter();
                 entries.extend(stale.map(|key| (key, Vec::new())));
@@ -97,7 +117,8 @@ impl Readers {
             return false;
         }
         let apart = self.walk.is_none() && self.all_kept;
-        !apart && (last || self.is_any_due(commit, now))
+        let may = self.stages.iter().all(|stage| self.may_keep(stage));
+        !apart && may && (last || self.is_any_due(commit, now))
     }
 
     /// What the log had when it was opened is derived.

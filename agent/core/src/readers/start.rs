@@ -12,7 +12,6 @@ use super::places::changed_entry;
 use crate::checkpoint::{Manifest, Unusable, keys_of, load};
 use crate::commit::GroupCommit;
 use crate::derive::{Derive, Place, Restored};
-use crate::engine::config::{EngineConfig, WindowKind};
 use crate::log::key::TopicPartition;
 use crate::log::topic::{LATE, QUARANTINE};
 use crate::meta::Entry;
@@ -21,11 +20,6 @@ use crate::units::{Offset, PartitionId};
 impl Readers {
     /// Loads what `meta` keeps of the engines of the layout whose turn it is.
     pub(super) fn restore(&mut self, meta: &[Entry], commit: &GroupCommit) {
-        if !is_kept(&self.config) {
-            self.stale = keys_of(meta, |_| true);
-            self.all_kept = true;
-            return;
-        }
         let mut missing = false;
         let mut changed = false;
         for partition in self.router().partitions() {
@@ -164,14 +158,4 @@ impl Readers {
         let cut = std::mem::take(&mut self.cut);
         self.kept.extend(cut);
     }
-}
-
-/// Whether a start may go on from the state of these windows. With sliding windows or
-/// rows, all are fed from the first reading that is kept.
-fn is_kept(config: &EngineConfig) -> bool {
-    let mut kinds = config.windows.iter().map(|window| &window.kind);
-    kinds.all(|kind| match kind {
-        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => true,
-        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => false,
-    })
 }

@@ -442,6 +442,38 @@ fn sliding_rows(lines: &BTreeMap<u16, Vec<String>>) -> Vec<(String, String, u64)
 }
 
 #[test]
+fn nothing_is_kept_before_the_place_to_which_rows_were_written_already() {
+    // Rows of five readings stand, and no checkpoint: the next start reads all anew. Were
+    // it kept after three of them, the one after that would take the rows of the fourth
+    // and fifth for those of later readings.
+    for hops in [false, true] {
+        let rig = run(
+            1,
+            hops,
+            &[
+                Step::Take(0, 0),
+                Step::Take(0, 0),
+                Step::Take(0, 0),
+                Step::Crash(false, false),
+                Step::Take(4, 0),
+                Step::Take(0, 0),
+                Step::Turn,
+                Step::Read(400),
+                Step::Take(4, 0),
+                Step::Crash(false, false),
+                Step::Read(100),
+                Step::Keep,
+                Step::Turn,
+                Step::Read(100),
+                Step::Read(100),
+                Step::Crash(false, false),
+            ],
+        );
+        assert!(rig.lines(SLIDING)[&0].len() >= 6);
+    }
+}
+
+#[test]
 fn a_start_replays_what_came_since_the_checkpoint_however_long_the_log_is() {
     for readings in [1_000, 20_000] {
         let mut rig = Rig::new(2, true);

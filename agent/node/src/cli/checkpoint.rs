@@ -194,7 +194,8 @@ impl Target {
     }
 }
 
-fn stopped(data_dir: &Path) -> Result<LogReader, String> {
+/// The log of a stopped agent.
+pub(super) fn stopped(data_dir: &Path) -> Result<LogReader, String> {
     LogReader::open(data_dir).map_err(|error| match error {
         OpenError::Locked { dir, pid } => {
             let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 pub use self::args::IngestArgs;
 use self::feed::Feed;
 use self::target::Target;
+pub(crate) use self::target::say;
 use crate::agent::imports::{self, BatchText};
 use crate::import::{BadLine, Next};
 use crate::progress::Progress;

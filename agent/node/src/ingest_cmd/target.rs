@@ -137,6 +137,6 @@ fn as_the_log_is(dir: &Path, config: &mut Config) -> Result<(), String> {
 }
 
 /// Says what an agent has to say, on standard error.
-pub(super) fn say() -> Say {
+pub(crate) fn say() -> Say {
     Arc::new(|text: &str| eprintln!("forebay: {text}"))
 }

@@ -1,0 +1,165 @@
+//! `forebay replay`: builds the stream of one window anew from the readings of a
+//! stopped agent's log, beside the rows that stand, and goes over to it.
+//!
+//! Holds always: the new stream has a topic and a name on the wire of its own; rows that
+//! stand are neither changed nor removed. Killed in between, the next start of the agent
+//! or of this command goes on. Knows no windows: an agent without ports and without a
+//! broker computes them.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use forebay_core::checkpoint::{CHECKPOINT_META_PREFIX, STATE_META_PREFIX};
+use forebay_core::meta::Entry;
+use forebay_core::store::{Store as _, WriteBatch};
+use forebay_core::topics::TopicTable;
+use forebay_core::units::TopicId;
+use serde_json::json;
+
+use super::checkpoint::stopped;
+use crate::agent::{Agent, store_settings};
+use crate::config::Config;
+use crate::ingest_cmd::say;
+use crate::store::LogStore;
+use crate::terminal::{EXIT_CONFIG, fail, print_line};
+
+/// How long the windows of a whole log may take.
+const BUILD_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Builds the rows of one window anew from the readings of a stopped agent's log
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay replay --view temp_1m
+
+The new rows go to a stream of their own, temp_1m.1 for the first replay; the agent goes on with
+it. The rows before stay where they are until their quota or age removes them.
+Exit code: 0; 1 when it could not be built to the end: start the agent, it goes on; 2 when
+there is no such window, or the log cannot be used.")]
+pub(super) struct ReplayArgs {
+    /// The window
+    #[arg(long, value_name = "NAME")]
+    view: String,
+    /// Config of the agent: names its data directory and its windows
+    #[arg(long, value_name = "FILE", default_value = super::CONFIG_DEFAULT)]
+    config: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A window's stream before and after.
+#[derive(Debug, PartialEq, Eq)]
+struct Renewed {
+    before: String,
+    after: String,
+    topic: TopicId,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &ReplayArgs) -> ExitCode {
+    let ready = Config::load(&args.config)
+        .map_err(|error| error.to_string())
+        .and_then(|config| Ok((renew(&config, &args.view)?, config)));
+    let (renewed, config) = match ready {
+        Ok(ready) => ready,
+        Err(text) => {
+            fail(&text);
+            return ExitCode::from(EXIT_CONFIG);
+        }
+    };
+    match build(config, renewed.topic) {
+        Ok(rows) if args.json => {
+            let Renewed { before, after, .. } = renewed;
+            print_line(&json!({ "stream": after, "rows": rows, "before": before }).to_string())
+        }
+        Ok(rows) => print_line(&format!(
+            "{} has {rows} rows; the rows before stand in {}",
+            renewed.after, renewed.before
+        )),
+        Err(text) => fail(&text),
+    }
+}
+
+/// Gives a window a new topic, and lets the next start feed all windows from the first
+/// reading that is kept.
+fn renew(config: &Config, view: &str) -> Result<Renewed, String> {
+    let windows = &config.engine.windows;
+    let at = windows.iter().position(|window| window.name == view);
+    let at = at.ok_or_else(|| {
+        let names: Vec<&str> = windows.iter().map(|window| &*window.name).collect();
+        format!(
+            "the config has no window \"{view}\"; windows: {}",
+            names.join(", ")
+        )
+    })?;
+    let data_dir = &config.agent.data_dir;
+    let reader = stopped(data_dir)?;
+    let mut table = TopicTable::restore(&reader.meta, &reader.heads);
+    let (topic, is_new) = match table.assign(&config.engine, at) {
+        Ok((topic, entry)) => (topic, entry.is_some()),
+        Err(error) => return Err(error.to_string()),
+    };
+    if is_new {
+        return Err(format!(
+            "{view} has no rows yet: start the agent, it builds them"
+        ));
+    }
+    let before = name_of(&table, topic);
+    let renewed = table.renew(&config.engine, at);
+    let (topic, mut meta) = renewed.map_err(|error| error.to_string())?;
+    let is_state = |entry: &&Entry| {
+        let of = |prefix: &[u8]| entry.0.starts_with(prefix);
+        of(CHECKPOINT_META_PREFIX) || of(STATE_META_PREFIX)
+    };
+    let state = reader.meta.iter().filter(is_state);
+    meta.extend(state.map(|(key, _)| (key.clone(), Vec::new())));
+    let after = name_of(&table, topic);
+    // It holds the lock.
+    drop(reader);
+    write(data_dir, config, meta)?;
+    Ok(Renewed {
+        before,
+        after,
+        topic,
+    })
+}
+
+fn name_of(table: &TopicTable, topic: TopicId) -> String {
+    let mut streams = table.streams();
+    let named = streams.find(|(known, _)| *known == topic);
+    named.map_or_else(String::new, |(_, name)| name.to_owned())
+}
+
+fn write(data_dir: &Path, config: &Config, meta: Vec<Entry>) -> Result<(), String> {
+    let settings = store_settings(&config.log);
+    let (mut store, _) = LogStore::open(data_dir, settings).map_err(|e| e.to_string())?;
+    let blocks = Vec::new();
+    let written = store.append(&WriteBatch { blocks, meta });
+    let written = written.and_then(|()| store.sync());
+    written.map_err(|error| error.to_string())
+}
+
+/// Lets an agent compute what is there; how many rows the topic has then.
+fn build(mut config: Config, topic: TopicId) -> Result<u64, String> {
+    config.device_ports.clear();
+    config.forward = None;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no threads: {error}"))?;
+    runtime.block_on(async {
+        let agent = Agent::start(&config, &say()).await?;
+        let built = agent.drain(false, BUILD_MAX).await;
+        agent.stop().await?;
+        let unbuilt = "the windows could not be computed to the end: start the agent";
+        built.then_some(()).ok_or_else(|| String::from(unbuilt))
+    })?;
+    let reader = stopped(&config.agent.data_dir)?;
+    let heads = reader.heads.iter();
+    let rows = heads.filter(|(at, _)| at.topic == topic);
+    Ok(rows.map(|(_, head)| head.0).sum())
+}
