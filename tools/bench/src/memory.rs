@@ -65,11 +65,12 @@ mod tests {
     #[test]
     fn what_lives_counts() {
         let before = start();
-        let kept: Vec<u8> = Vec::with_capacity(1 << 20);
-        drop(Vec::<u8>::with_capacity(1 << 21));
+        // Room that is asked for and never touched.
+        let kept: Vec<u8> = Vec::with_capacity(1 << 30);
+        drop(Vec::<u8>::with_capacity(1 << 31));
         let after = stop();
         // Other tests of this process allocate meanwhile, but not that much.
-        assert!(((1 << 20)..(1 << 20) + (1 << 19)).contains(&(after - before)));
+        assert!(after.abs_diff(before + (1 << 30)) < 1 << 29);
         drop(kept);
     }
 }
