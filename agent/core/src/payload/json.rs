@@ -467,9 +467,9 @@ mod tests {
         fn agrees_with_another_reader(text in "[\\[\\]{},:\"a\\\\u0-9eE.+ tnfrule-]{0,24}") {
             let ours = read(&text, Reader::skip_value).is_ok();
             let theirs = serde_json::from_str::<serde_json::Value>(&text);
-            // Theirs also refuses what overflows an f64.
+            // Theirs also refuses what overflows an f64, whatever comes after it.
             let overflow = theirs.as_ref().is_err_and(|e| e.to_string().contains("out of range"));
-            prop_assert_eq!(ours, theirs.is_ok() || overflow, "{}", text);
+            prop_assert!(overflow || ours == theirs.is_ok(), "{}", text);
         }
 
         #[test]
