@@ -15,7 +15,7 @@ use crate::engine::config::Emit;
 use crate::engine::counters::Taken;
 use crate::engine::figures::{Figures, Wants};
 use crate::engine::grid::Grid;
-use crate::engine::kernel::{At, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
+use crate::engine::kernel::{At, Closing, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
 use crate::engine::route::Slot;
 use crate::engine::state;
 use crate::engine::value::is_null;
@@ -233,6 +233,36 @@ impl Hopping {
         }
     }
 
+    /// Start of the first window that leaves after a watermark.
+    fn first_after(&self, common: &Common, watermark: i64) -> i64 {
+        let length = common.leaves_at(self.grid.size);
+        // No window starts beyond; the grid can be calculated up to there.
+        let edge = EVENT_TIME_MAX + 2 * WINDOW_SPAN_MAX;
+        let before = watermark.saturating_sub(length).clamp(-edge, edge);
+        self.grid.last_start(before) + self.grid.hop
+    }
+
+    fn is_untold(&self, key: &Panes, start: i64) -> bool {
+        let from = key.panes.partition_point(|pane| pane.start < start);
+        let mut over = key
+            .panes
+            .range(from..)
+            .take_while(|p| p.start < start + self.grid.size);
+        over.any(|pane| pane.untold)
+    }
+
+    /// The watermark at which the next window leaves.
+    fn next_close(&self, common: &Common, key: &Panes) -> Option<i64> {
+        let next = self.first_after(common, key.left_to);
+        let from = key
+            .panes
+            .partition_point(|p| self.grid.last_start(p.start) < next);
+        let mut starts = self.grid.starts_from(key.panes.get(from)?.start, next);
+        starts.next().map(|start| self.leaves_at(common, start))
+    }
+}
+
+impl Closing for Hopping {
     fn collect_due(&mut self, common: &Common, (scope, watermark): Moved) {
         let mut due = std::mem::take(&mut self.due);
         for slot in common.routes.slots_of(scope) {
@@ -276,24 +306,6 @@ impl Hopping {
             }
         }
         self.due = due;
-    }
-
-    /// Start of the first window that leaves after a watermark.
-    fn first_after(&self, common: &Common, watermark: i64) -> i64 {
-        let length = common.leaves_at(self.grid.size);
-        // No window starts beyond; the grid can be calculated up to there.
-        let edge = EVENT_TIME_MAX + 2 * WINDOW_SPAN_MAX;
-        let before = watermark.saturating_sub(length).clamp(-edge, edge);
-        self.grid.last_start(before) + self.grid.hop
-    }
-
-    fn is_untold(&self, key: &Panes, start: i64) -> bool {
-        let from = key.panes.partition_point(|pane| pane.start < start);
-        let mut over = key
-            .panes
-            .range(from..)
-            .take_while(|p| p.start < start + self.grid.size);
-        over.any(|pane| pane.untold)
     }
 
     fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out) {
@@ -342,16 +354,6 @@ impl Hopping {
             }
         }
     }
-
-    /// The watermark at which the next window leaves.
-    fn next_close(&self, common: &Common, key: &Panes) -> Option<i64> {
-        let next = self.first_after(common, key.left_to);
-        let from = key
-            .panes
-            .partition_point(|p| self.grid.last_start(p.start) < next);
-        let mut starts = self.grid.starts_from(key.panes.get(from)?.start, next);
-        starts.next().map(|start| self.leaves_at(common, start))
-    }
 }
 
 impl Kernel for Hopping {
@@ -364,13 +366,7 @@ impl Kernel for Hopping {
     }
 
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
-        let fed = Fed {
-            given,
-            part: None,
-            is_revision: false,
-            figures: None,
-        };
-        self.take_any(common, &fed, at, out)
+        self.take_any(common, &Fed::reading(given), at, out)
     }
 
     fn take_fed(&mut self, common: &mut Common, fed: Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
@@ -378,13 +374,7 @@ impl Kernel for Hopping {
     }
 
     fn advance(&mut self, common: &mut Common, due: &[Moved], at: At<'_>, out: &mut Out) {
-        for moved in due {
-            self.collect_due(common, *moved);
-        }
-        self.write_due(common, at, out);
-        for moved in due {
-            self.drop_final(common, *moved);
-        }
+        self.close_due(common, due, at, out);
     }
 
     fn on_idle(&mut self, common: &mut Common, silent: &[Moved], at: At<'_>, out: &mut Out) {

@@ -39,6 +39,18 @@ pub(super) struct Fed<'a> {
     pub(super) figures: Option<&'a Figures>,
 }
 
+impl Fed<'_> {
+    /// A reading, or a line, which nothing replaces.
+    pub(super) fn reading(given: Given) -> Self {
+        Self {
+            given,
+            part: None,
+            is_revision: false,
+            figures: None,
+        }
+    }
+}
+
 /// What an operator has written in one step.
 #[derive(Debug, Default)]
 pub(super) struct Out {
@@ -233,6 +245,27 @@ pub(super) trait Kernel {
         _reader: &StateReader,
     ) -> Result<(), crate::engine::state::StateError> {
         Ok(())
+    }
+}
+
+/// A kind whose windows close: what is due is noted over all scopes first, so that it
+/// is written in one order.
+pub(super) trait Closing {
+    /// Notes what this watermark closes, or makes final.
+    fn collect_due(&mut self, common: &Common, moved: Moved);
+
+    /// Writes what is noted, by (end, start, key).
+    fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out);
+
+    /// Forgets what nothing can change any more, and sets the scope's timer anew.
+    fn drop_final(&mut self, common: &mut Common, moved: Moved);
+
+    /// All three, for the watermarks of some scopes.
+    fn close_due(&mut self, common: &mut Common, due: &[Moved], at: At<'_>, out: &mut Out) {
+        due.iter()
+            .for_each(|moved| self.collect_due(common, *moved));
+        self.write_due(common, at, out);
+        due.iter().for_each(|moved| self.drop_final(common, *moved));
     }
 }
 

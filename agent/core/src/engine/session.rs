@@ -16,7 +16,7 @@ use crate::engine::chain::Parts;
 use crate::engine::config::Emit;
 use crate::engine::counters::Taken;
 use crate::engine::figures::{Figures, Wants};
-use crate::engine::kernel::{At, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
+use crate::engine::kernel::{At, Closing, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
 use crate::engine::route::Slot;
 use crate::engine::state;
 use crate::engine::value::is_null;
@@ -289,21 +289,6 @@ impl Sessions {
         }
     }
 
-    fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out) {
-        let mut due = std::mem::take(&mut self.due);
-        if due.len() > 1 {
-            due.sort_unstable_by(|a, b| {
-                let by_time = (a.end, a.start).cmp(&(b.end, b.start));
-                by_time.then_with(|| common.routes.key_order(at.series, a.slot, b.slot))
-            });
-        }
-        for one in due.drain(..) {
-            common.pages.touch(one.slot as usize);
-            self.write(common, one, at, out);
-        }
-        self.due = due;
-    }
-
     fn write(&mut self, common: &Common, due: Due, at: At<'_>, out: &mut Out) {
         let mut line = WindowLine {
             cause: at.cause,
@@ -339,7 +324,9 @@ impl Sessions {
             common.write(&line, &mut session.figures, out);
         }
     }
+}
 
+impl Closing for Sessions {
     /// Notes the lines that a watermark is due for, and closes their sessions. Those of a
     /// key end in order of their starts: what closes stands behind what is closed.
     fn collect_due(&mut self, common: &Common, (scope, watermark): Moved) {
@@ -370,6 +357,21 @@ impl Sessions {
                 }
             }
         }
+    }
+
+    fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out) {
+        let mut due = std::mem::take(&mut self.due);
+        if due.len() > 1 {
+            due.sort_unstable_by(|a, b| {
+                let by_time = (a.end, a.start).cmp(&(b.end, b.start));
+                by_time.then_with(|| common.routes.key_order(at.series, a.slot, b.slot))
+            });
+        }
+        for one in due.drain(..) {
+            common.pages.touch(one.slot as usize);
+            self.write(common, one, at, out);
+        }
+        self.due = due;
     }
 
     /// Also sets the scope's timer anew.
@@ -421,13 +423,7 @@ impl Kernel for Sessions {
             }
             return Taken::All;
         }
-        let fed = Fed {
-            given,
-            part: None,
-            is_revision: false,
-            figures: None,
-        };
-        self.take_slowly(common, &fed, at, out)
+        self.take_slowly(common, &Fed::reading(given), at, out)
     }
 
     fn take_fed(&mut self, common: &mut Common, fed: Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
@@ -435,13 +431,7 @@ impl Kernel for Sessions {
     }
 
     fn advance(&mut self, common: &mut Common, due: &[Moved], at: At<'_>, out: &mut Out) {
-        for moved in due {
-            self.collect_due(common, *moved);
-        }
-        self.write_due(common, at, out);
-        for moved in due {
-            self.drop_final(common, *moved);
-        }
+        self.close_due(common, due, at, out);
     }
 
     fn on_idle(&mut self, common: &mut Common, silent: &[Moved], at: At<'_>, out: &mut Out) {

@@ -170,6 +170,9 @@ pub(super) struct Sliding<H: History> {
     due: Vec<(i64, Slot)>,
 }
 
+/// What is held goes at the end of time.
+const HELD_UNTIL: i64 = i64::MAX;
+
 impl<H: History> Sliding<H> {
     pub(super) fn new(rule: H::Rule, wants: Wants) -> Self {
         Self {
@@ -267,13 +270,7 @@ impl<H: History> Kernel for Sliding<H> {
     }
 
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
-        let fed = Fed {
-            given,
-            part: None,
-            is_revision: false,
-            figures: None,
-        };
-        self.take_fed(common, fed, at, out)
+        self.take_fed(common, Fed::reading(given), at, out)
     }
 
     fn take_fed(&mut self, common: &mut Common, fed: Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
@@ -296,8 +293,7 @@ impl<H: History> Kernel for Sliding<H> {
             history.drop_oldest(1);
         }
         self.held += history.len();
-        // At the end of time what is held goes.
-        common.timers.sooner(scope, i64::MAX);
+        common.timers.sooner(scope, HELD_UNTIL);
         let has_line = match put {
             Put::Refused => return Taken::None,
             Put::New => true,
@@ -327,8 +323,8 @@ impl<H: History> Kernel for Sliding<H> {
         }
         self.write_due(common, at, out);
         for (scope, watermark) in due {
-            // Readings go as new ones come; at the end of time none comes.
-            if *watermark == i64::MAX {
+            // Readings go as new ones come; then none comes.
+            if *watermark == HELD_UNTIL {
                 for slot in common.routes.slots_of(*scope) {
                     common.pages.touch(*slot as usize);
                     self.touched.touch(*slot as usize);
@@ -405,12 +401,16 @@ impl<H: History> Kernel for Sliding<H> {
             let history = self.keys.get_mut(slot).ok_or(bad)?;
             history.decode_change(number, from.take(from.remaining())?)
         })?;
-        for history in &mut self.keys {
+        for (slot, history) in (0..).zip(&mut self.keys) {
             history.restored(self.rule).map_err(|at| StateError {
                 key: prefix.to_vec(),
                 position: at.position,
             })?;
             self.held += history.len();
+            if history.len() > 0 {
+                let scope = common.routes.scope_of(slot);
+                common.timers.sooner(scope, HELD_UNTIL);
+            }
         }
         reader.each(&[prefix, &[LINES]].concat(), |rest, from| {
             let page = state::page_of(rest, from)?;

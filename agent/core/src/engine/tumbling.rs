@@ -16,7 +16,7 @@ use crate::engine::chain::Parts;
 use crate::engine::config::{Emit, Grid};
 use crate::engine::counters::Taken;
 use crate::engine::figures::Wants;
-use crate::engine::kernel::{At, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
+use crate::engine::kernel::{At, Closing, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
 use crate::engine::route::Slot;
 use crate::engine::state;
 use crate::engine::value::is_null;
@@ -134,49 +134,6 @@ impl Tumbling {
         write(common, (slot, window, &self.parts), told, at, out);
     }
 
-    fn collect_due(&mut self, common: &Common, (scope, watermark): Moved) {
-        let mut due = std::mem::take(&mut self.due);
-        for slot in common.routes.slots_of(scope) {
-            let one = |window: &Window, why| Due {
-                end: window.end,
-                start: window.start,
-                slot: *slot,
-                watermark,
-                why,
-            };
-            if common.finalize {
-                let closed = self.held.all_closed(*slot);
-                let over = closed.take_while(|w| common.final_at(w.end) <= watermark);
-                let unsaid = over.filter(|window| !window.said_final);
-                due.extend(unsaid.map(|window| one(window, Why::BecameFinal)));
-            }
-            let open = self.held.all_open(*slot);
-            let over = open.take_while(|window| common.leaves_at(window.end) <= watermark);
-            due.extend(over.map(|window| one(window, Why::Close)));
-        }
-        self.due = due;
-    }
-
-    fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out) {
-        let mut due = std::mem::take(&mut self.due);
-        if due.len() > 1 {
-            due.sort_unstable_by(|a, b| {
-                let by_time = (a.end, a.start).cmp(&(b.end, b.start));
-                by_time.then_with(|| common.routes.key_order(at.series, a.slot, b.slot))
-            });
-        }
-        for one in due.drain(..) {
-            let id = (one.slot, one.start);
-            common.pages.touch(one.slot as usize);
-            match one.why {
-                Why::Close => self.close(common, one, at, out),
-                Why::BecameFinal => self.write(common, id, (one.watermark, false), at, out),
-                Why::Idle => self.write(common, id, (one.watermark, true), at, out),
-            }
-        }
-        self.due = due;
-    }
-
     fn close(&mut self, common: &Common, due: Due, at: At<'_>, out: &mut Out) {
         let Some(window) = self.held.window(due.slot, due.start) else {
             return;
@@ -191,30 +148,6 @@ impl Tumbling {
         if tells {
             let told = (due.watermark, false);
             write(common, (due.slot, window, &self.parts), told, at, out);
-        }
-    }
-
-    /// Also puts what was closed in its place, and sets the scope's timer anew.
-    fn drop_final(&mut self, common: &mut Common, (scope, watermark): Moved) {
-        for index in 0..common.routes.slots_of(scope).len() {
-            let slot = common.routes.slots_of(scope)[index];
-            let is_over = |window: &Window| common.final_at(window.end) <= watermark;
-            let (parts, mut some) = (&mut self.parts, false);
-            self.held.settle(slot, is_over, |start| {
-                some = true;
-                if common.is_chained() {
-                    parts.forget((slot, start));
-                }
-            });
-            if some {
-                common.pages.touch(slot as usize);
-            }
-            // Those that come first of each kind: the others come later.
-            let closed = self.held.all_closed(slot).next();
-            let open = self.held.all_open(slot).next();
-            for window in closed.into_iter().chain(open) {
-                common.timers.sooner(scope, timer_of(common, window));
-            }
         }
     }
 }
@@ -273,6 +206,75 @@ fn timer_of(common: &Common, window: &Window) -> i64 {
     }
 }
 
+impl Closing for Tumbling {
+    fn collect_due(&mut self, common: &Common, (scope, watermark): Moved) {
+        let mut due = std::mem::take(&mut self.due);
+        for slot in common.routes.slots_of(scope) {
+            let one = |window: &Window, why| Due {
+                end: window.end,
+                start: window.start,
+                slot: *slot,
+                watermark,
+                why,
+            };
+            if common.finalize {
+                let closed = self.held.all_closed(*slot);
+                let over = closed.take_while(|w| common.final_at(w.end) <= watermark);
+                let unsaid = over.filter(|window| !window.said_final);
+                due.extend(unsaid.map(|window| one(window, Why::BecameFinal)));
+            }
+            let open = self.held.all_open(*slot);
+            let over = open.take_while(|window| common.leaves_at(window.end) <= watermark);
+            due.extend(over.map(|window| one(window, Why::Close)));
+        }
+        self.due = due;
+    }
+
+    fn write_due(&mut self, common: &mut Common, at: At<'_>, out: &mut Out) {
+        let mut due = std::mem::take(&mut self.due);
+        if due.len() > 1 {
+            due.sort_unstable_by(|a, b| {
+                let by_time = (a.end, a.start).cmp(&(b.end, b.start));
+                by_time.then_with(|| common.routes.key_order(at.series, a.slot, b.slot))
+            });
+        }
+        for one in due.drain(..) {
+            let id = (one.slot, one.start);
+            common.pages.touch(one.slot as usize);
+            match one.why {
+                Why::Close => self.close(common, one, at, out),
+                Why::BecameFinal => self.write(common, id, (one.watermark, false), at, out),
+                Why::Idle => self.write(common, id, (one.watermark, true), at, out),
+            }
+        }
+        self.due = due;
+    }
+
+    /// Also puts what was closed in its place, and sets the scope's timer anew.
+    fn drop_final(&mut self, common: &mut Common, (scope, watermark): Moved) {
+        for index in 0..common.routes.slots_of(scope).len() {
+            let slot = common.routes.slots_of(scope)[index];
+            let is_over = |window: &Window| common.final_at(window.end) <= watermark;
+            let (parts, mut some) = (&mut self.parts, false);
+            self.held.settle(slot, is_over, |start| {
+                some = true;
+                if common.is_chained() {
+                    parts.forget((slot, start));
+                }
+            });
+            if some {
+                common.pages.touch(slot as usize);
+            }
+            // Those that come first of each kind: the others come later.
+            let closed = self.held.all_closed(slot).next();
+            let open = self.held.all_open(slot).next();
+            for window in closed.into_iter().chain(open) {
+                common.timers.sooner(scope, timer_of(common, window));
+            }
+        }
+    }
+}
+
 impl Kernel for Tumbling {
     fn add_slot(&mut self) {
         self.held.add_slot();
@@ -289,13 +291,7 @@ impl Kernel for Tumbling {
             window.untold = true;
             return Taken::All;
         }
-        let fed = Fed {
-            given,
-            part: None,
-            is_revision: false,
-            figures: None,
-        };
-        self.take_slowly(common, &fed, at, out)
+        self.take_slowly(common, &Fed::reading(given), at, out)
     }
 
     fn take_fed(&mut self, common: &mut Common, fed: Fed<'_>, at: At<'_>, out: &mut Out) -> Taken {
@@ -304,13 +300,7 @@ impl Kernel for Tumbling {
     }
 
     fn advance(&mut self, common: &mut Common, due: &[Moved], at: At<'_>, out: &mut Out) {
-        for moved in due {
-            self.collect_due(common, *moved);
-        }
-        self.write_due(common, at, out);
-        for moved in due {
-            self.drop_final(common, *moved);
-        }
+        self.close_due(common, due, at, out);
     }
 
     fn on_idle(&mut self, common: &mut Common, silent: &[Moved], at: At<'_>, out: &mut Out) {

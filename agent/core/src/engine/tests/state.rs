@@ -77,6 +77,22 @@ proptest! {
         finish(&mut whole, &mut want);
         finish(&mut broken, &mut got);
         prop_assert_eq!(got, want);
+        prop_assert_eq!(broken.state_rows(), whole.state_rows());
+    }
+}
+
+#[test]
+fn what_is_held_goes_at_the_end_of_time_also_after_a_restart() {
+    for kind in [sliding(10, Bounds::HalfOpen), WindowKind::Rows { n: 5 }] {
+        let config = config(0, 0, vec![window("w", kind.clone())]);
+        let mut engine = Engine::new(&config);
+        let mut out = Vec::new();
+        give(&mut engine, &[("a", "x", 1, Some(1))], &mut out);
+        // No line waits any more.
+        watermark(&mut engine, None, 5, &mut out);
+        let mut engine = restart(&mut engine, &config, &mut Kept::new());
+        finish(&mut engine, &mut out);
+        assert_eq!((out.len(), engine.state_rows()), (1, 0), "{kind:?}");
     }
 }
 
