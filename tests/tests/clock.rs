@@ -8,6 +8,7 @@ use forebay_core::engine::config::{
     EngineConfig, Grid, IdleAfter, TimeRules, WindowKind, WindowSpec,
 };
 use forebay_core::log::topic::{DERIVED_FIRST, LATE, QUARANTINE};
+use forebay_core::query::{ChannelName, Query, TimeRange};
 use forebay_core::record::{ClockTrust, Record};
 use forebay_core::units::{EventTime, Span};
 use forebay_tests::world::hand::Hand;
@@ -254,6 +255,46 @@ fn a_start_in_1970_gives_the_results_of_a_clock_that_was_right() {
         let got = run(partitions, false);
         assert!(got.iter().all(|line| !line.contains("1970")));
         assert_eq!(got, want, "{partitions}");
+    }
+}
+
+#[test]
+fn a_reading_whose_time_is_not_known_is_never_shown_as_of_1970() {
+    let mut hand = Hand::new(1, engine(IdleAfter::Auto), auto(), 7 * SECOND as i64);
+    hand.add_device(0xd0);
+    hand.run_until(6 * SECOND);
+    let lines = hand.lines(DERIVED_FIRST);
+    hand.set_clock(UTC + 6 * SECOND as i64);
+    hand.run_until(12 * SECOND);
+    let after = hand.lines(DERIVED_FIRST);
+    assert!(lines.is_empty() && !after.is_empty(), "they were put right");
+    let channel = |line: &Value| ChannelName {
+        device: line["device"].as_str().expect("a name").to_owned(),
+        channel: line["channel"].as_str().expect("a name").to_owned(),
+    };
+    let channel = channel(&parsed(&after)[0]);
+    let range = TimeRange::default();
+    let size = Span(SECOND as i64);
+    for (name, query) in [
+        (
+            "readings",
+            Query::Readings {
+                channel: channel.clone(),
+                range,
+            },
+        ),
+        (
+            "rollup",
+            Query::Rollup {
+                channel,
+                size,
+                range,
+            },
+        ),
+    ] {
+        let said = hand.ask(query).expect("an answer").to_string();
+        assert!(said.contains("2026-03-01"), "{name}: {said}");
+        assert!(!said.contains("1970"), "{name}: {said}");
     }
 }
 

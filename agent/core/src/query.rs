@@ -256,7 +256,8 @@ impl Job {
 
     fn on_reading(&mut self, series: &Series, reading: &ReadingRecord) {
         let (start, end) = self.range;
-        if reading.time < start || reading.time >= end {
+        // A time that nobody trusted is none: it would be shown as 1970.
+        if reading.is_unsynced() || reading.time < start || reading.time >= end {
             return;
         }
         let value = figure(series, reading);

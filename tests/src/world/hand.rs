@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use forebay_core::clock::ClockRules;
-use forebay_core::effect::{Effect, GatewayConfig, Input, Opened};
+use forebay_core::effect::{Effect, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::exchange::{CROSSING_PARTITION, EXCHANGE_AT};
 use forebay_core::import::{ImportAnswer, ImportId, ImportRecord, ImportRequest};
@@ -17,7 +17,7 @@ use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::Names;
+use forebay_core::query::{Answer, Names, Query};
 use forebay_core::recompute::Recompute;
 use forebay_core::retention::SpaceConfig;
 use forebay_core::store::Store as _;
@@ -43,6 +43,7 @@ pub struct Hand {
     devices: Vec<(WorldDevice, bool)>,
     dice: Dice,
     answers: Vec<(ImportId, ImportAnswer)>,
+    said: Option<Answer>,
     /// What the operator was told.
     pub notes: Vec<String>,
 }
@@ -83,6 +84,7 @@ impl Hand {
             devices: Vec::new(),
             dice: Dice::new(1),
             answers: Vec::new(),
+            said: None,
             notes: Vec::new(),
         };
         hand.act();
@@ -111,6 +113,15 @@ impl Hand {
         let at = self.at();
         self.core.handle(input, at);
         self.act();
+    }
+
+    /// What the gateway answers an operator.
+    ///
+    /// # Panics
+    /// When it does not answer at once.
+    pub fn ask(&mut self, query: Query) -> Answer {
+        self.handle(Input::Query(QueryId(1), query));
+        self.said.take().expect("the twin reads at once")
     }
 
     /// The operating system says that its clock is synchronised.
@@ -251,7 +262,8 @@ impl Hand {
                 }
                 Effect::Imported(id, answer) => self.answers.push((id, answer)),
                 Effect::Note(note) => self.notes.push(note.0),
-                Effect::Publish { .. } | Effect::BrokerReset(..) | Effect::Answer(..) => {
+                Effect::Answer(_, answer) => self.said = Some(answer),
+                Effect::Publish { .. } | Effect::BrokerReset(..) => {
                     panic!("nobody asked")
                 }
                 Effect::Stop(error) => panic!("the twin failed: {error}"),

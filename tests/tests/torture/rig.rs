@@ -1,5 +1,6 @@
 //! Starts the child, reads what it says, keeps the ledger.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -72,6 +73,35 @@ pub(crate) fn home() -> tempfile::TempDir {
     made.unwrap()
 }
 
+/// Starts one test of this program as a process of its own, which a fault point may
+/// kill; the lines that it says. What goes wrong stands in the file `errors`.
+pub(crate) fn spawn(
+    test: &str,
+    vars: impl IntoIterator<Item = (&'static str, OsString)>,
+    fault: Option<&str>,
+    errors: &Path,
+) -> (Child, Receiver<String>) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .envs(vars)
+        .envs(fault.map(|fault| ("FOREBAY_FAULT", fault)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(errors).unwrap());
+    let mut child = command.spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    (child, lines)
+}
+
 /// Starts a child on the log in `dir`; `home` takes its files.
 pub(crate) fn start(
     dir: &Path,
@@ -84,29 +114,13 @@ pub(crate) fn start(
     let ledger_file = home.join("ledger");
     std::fs::write(&ledger_file, ledger.text()).unwrap();
     let errors = home.join("errors");
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", CHILD_TEST, "--nocapture", "--test-threads=1"])
-        .env(DIR_VAR, dir)
-        .env(LEDGER_VAR, &ledger_file)
-        .env(CHILD_SEED_VAR, seed.to_string())
-        .env(BATCHES_VAR, batches.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(std::fs::File::create(&errors).unwrap());
-    if let Some(fault) = fault {
-        command.env("FOREBAY_FAULT", fault);
-    }
-    let mut child = command.spawn().unwrap();
-    let out = BufReader::new(child.stdout.take().unwrap());
-    let (send, lines) = channel();
-    std::thread::spawn(move || {
-        for line in out.lines().map_while(Result::ok) {
-            if send.send(line).is_err() {
-                break;
-            }
-        }
-    });
+    let vars = [
+        (DIR_VAR, dir.as_os_str().into()),
+        (LEDGER_VAR, ledger_file.into_os_string()),
+        (CHILD_SEED_VAR, seed.to_string().into()),
+        (BATCHES_VAR, batches.to_string().into()),
+    ];
+    let (child, lines) = spawn(CHILD_TEST, vars, fault, &errors);
     Running {
         child,
         lines,

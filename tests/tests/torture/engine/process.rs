@@ -1,12 +1,11 @@
 //! A child of [`super::child`]: starts it, follows what it says, kills it.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
-use super::super::rig::LIMIT;
+use super::super::rig::{LIMIT, spawn};
 use super::child::{CHILD_TEST, CONFIG_VAR, END_VAR, FEED_SEED_VAR, FROM_VAR};
 
 /// What a child is to do.
@@ -47,29 +46,13 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn start(job: &Job<'_>) -> Self {
         let errors = job.config.with_extension("errors");
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", CHILD_TEST, "--nocapture", "--test-threads=1"])
-            .env(CONFIG_VAR, job.config)
-            .env(FEED_SEED_VAR, job.seed.to_string())
-            .env(FROM_VAR, job.from.to_string())
-            .env(END_VAR, job.end.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(&errors).unwrap());
-        if let Some(fault) = &job.fault {
-            command.env("FOREBAY_FAULT", fault);
-        }
-        let mut child = command.spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let vars = [
+            (CONFIG_VAR, job.config.as_os_str().into()),
+            (FEED_SEED_VAR, job.seed.to_string().into()),
+            (FROM_VAR, job.from.to_string().into()),
+            (END_VAR, job.end.to_string().into()),
+        ];
+        let (child, lines) = spawn(CHILD_TEST, vars, job.fault.as_deref(), &errors);
         Self {
             child,
             lines,
