@@ -38,6 +38,12 @@ impl Parts {
         let Some(id) = fed.part else {
             return;
         };
+        if fed.is_gone {
+            if let Some(parts) = self.of.get_mut(&window) {
+                parts.remove(&id);
+            }
+            return;
+        }
         let part = Part {
             time: fed.given.time,
             value: fed.given.value,

@@ -13,7 +13,7 @@ use crate::engine::counters::{Counters, Exceptions};
 use crate::engine::identity::Seen;
 use crate::engine::least::Least;
 use crate::engine::route::{DeviceId, Series, SeriesId};
-use crate::engine::row::{Aside, Kind, Row, Rows, SeriesNames, StreamId};
+use crate::engine::row::{Aside, Kind, Row, Rows, Says, SeriesNames, StreamId};
 use crate::engine::state::{self, Pages, StateError, StateReader, StateWriter};
 use crate::limits::{EVENT_TIME_MAX, SERIES_MAX};
 use crate::log::bytes::{Malformed, Reader, put_text, put_varint, put_zigzag};
@@ -409,6 +409,7 @@ pub(super) fn aside(batch: &Batch, index: usize, why: Aside, out: &mut Rows) {
         cause: number(index),
         stream,
         kind: Kind::Aside(why),
+        says: Says::Figures,
         is_final: false,
         idle: false,
         truncated: false,

@@ -17,6 +17,7 @@ use crate::engine::figures::{Figures, Wants};
 use crate::engine::grid::Grid;
 use crate::engine::kernel::{At, Closing, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
 use crate::engine::route::Slot;
+use crate::engine::row::Says;
 use crate::engine::state;
 use crate::engine::value::is_null;
 use crate::limits::{EVENT_TIME_MAX, WINDOW_SPAN_MAX};
@@ -66,6 +67,7 @@ struct Due {
     slot: Slot,
     watermark: i64,
     idle: bool,
+    says: Says,
 }
 
 impl Hopping {
@@ -121,7 +123,13 @@ impl Hopping {
                 continue;
             }
             if left || common.emit == Emit::EveryUpdate {
-                self.write(common, (slot, start), (watermark, false), at, out);
+                self.write(
+                    common,
+                    (slot, start),
+                    (watermark, false, Says::Figures),
+                    at,
+                    out,
+                );
             }
             let timer = if left {
                 self.final_at(common, start)
@@ -166,7 +174,13 @@ impl Hopping {
             let is_final = self.final_at(common, start) <= watermark;
             let left = self.leaves_at(common, start) <= watermark;
             if !is_final && (left || common.emit == Emit::EveryUpdate) {
-                self.write(common, (slot, start), (watermark, false), at, out);
+                self.write(
+                    common,
+                    (slot, start),
+                    (watermark, false, Says::Figures),
+                    at,
+                    out,
+                );
             }
         }
     }
@@ -199,7 +213,7 @@ impl Hopping {
         &mut self,
         common: &Common,
         (slot, start): (Slot, i64),
-        (watermark, idle): (i64, bool),
+        (watermark, idle, says): (i64, bool, Says),
         at: At<'_>,
         out: &mut Out,
     ) {
@@ -220,6 +234,7 @@ impl Hopping {
             revision,
             is_final,
             idle,
+            says,
         };
         common.write(&line, &mut figures, out);
         if is_final {
@@ -267,21 +282,26 @@ impl Closing for Hopping {
         let mut due = std::mem::take(&mut self.due);
         for slot in common.routes.slots_of(scope) {
             let key = &self.keys[*slot as usize];
-            let as_due = |start| Due {
+            let as_due = |start, says| Due {
                 start,
                 slot: *slot,
                 watermark,
                 idle: false,
+                says,
             };
             let tells = |start: i64| match common.emit {
                 Emit::OnClose | Emit::FinalOnly => {
+                    let is_news = !key.told.contains_key(&start) || self.is_untold(key, start);
                     // What idleness told already is not told again.
                     let becomes_final =
                         common.finalize && self.final_at(common, start) <= watermark;
-                    let out = key.told.contains_key(&start);
-                    !out || becomes_final || self.is_untold(key, start)
+                    match (is_news, becomes_final) {
+                        (true, _) => Some(Says::Figures),
+                        (false, true) => Some(Says::OnlyFinal),
+                        (false, false) => None,
+                    }
                 }
-                Emit::EveryUpdate => false,
+                Emit::EveryUpdate => None,
             };
             let mut next = self.first_after(common, key.left_to);
             let from = key
@@ -291,9 +311,7 @@ impl Closing for Hopping {
                 let leaving = self.grid.starts_from(pane.start, next);
                 for start in leaving.take_while(|s| self.leaves_at(common, *s) <= watermark) {
                     next = start + self.grid.hop;
-                    if tells(start) {
-                        due.push(as_due(start));
-                    }
+                    due.extend(tells(start).map(|says| as_due(start, says)));
                 }
             }
             if common.finalize {
@@ -302,7 +320,7 @@ impl Closing for Hopping {
                         && self.leaves_at(common, **start) <= key.left_to
                         && self.final_at(common, **start) <= watermark
                 });
-                due.extend(over.map(|(start, _)| as_due(*start)));
+                due.extend(over.map(|(start, _)| as_due(*start, Says::OnlyFinal)));
             }
         }
         self.due = due;
@@ -317,7 +335,7 @@ impl Closing for Hopping {
         for one in due.drain(..) {
             common.pages.touch(one.slot as usize);
             let id = (one.slot, one.start);
-            self.write(common, id, (one.watermark, one.idle), at, out);
+            self.write(common, id, (one.watermark, one.idle, one.says), at, out);
         }
         self.due = due;
     }
@@ -397,6 +415,7 @@ impl Kernel for Hopping {
                                 slot: *slot,
                                 watermark: *watermark,
                                 idle: true,
+                                says: Says::Figures,
                             });
                         }
                     }

@@ -91,6 +91,11 @@ impl History for InnerRows {
     fn put(&mut self, span: Span, fed: &Fed<'_>, watermark: i64, again: bool) -> Put {
         let (time, value) = (fed.given.time, fed.given.value);
         let id = fed.part.unwrap_or_default();
+        if fed.is_gone {
+            let place = self.rows.iter().rposition(|row| row.id == id);
+            let gone = place.and_then(|at| self.rows.remove(at));
+            return Put::Gone(gone.filter(|row| row.pending).map(|row| row.time));
+        }
         // Only what is wanted here, whatever else the source keeps.
         let figures = fed.figures.map(|inner| {
             let mut figures = Figures::new(self.wants);

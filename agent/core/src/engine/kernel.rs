@@ -8,7 +8,7 @@ use crate::engine::counters::Taken;
 use crate::engine::device::Step;
 use crate::engine::figures::{Figures, Wants};
 use crate::engine::route::{Routes, Scope, Series, Slot, Timers};
-use crate::engine::row::{Kind, Row, Rows, StreamId};
+use crate::engine::row::{Kind, Row, Rows, Says, StreamId};
 use crate::engine::state::{Pages, StateReader, StateWriter};
 use crate::engine::value::NULL;
 use crate::log::bytes::{Malformed, Reader};
@@ -35,6 +35,8 @@ pub(super) struct Fed<'a> {
     pub(super) part: Option<(Slot, i64)>,
     /// It was out before.
     pub(super) is_revision: bool,
+    /// The window is no more: what it said is taken back.
+    pub(super) is_gone: bool,
     /// All that it was made of, where the operator merges.
     pub(super) figures: Option<&'a Figures>,
 }
@@ -46,6 +48,7 @@ impl Fed<'_> {
             given,
             part: None,
             is_revision: false,
+            is_gone: false,
             figures: None,
         }
     }
@@ -72,6 +75,9 @@ pub(super) struct Common {
     /// Those of the config, then those that readers of this stream want.
     pub(super) aggregates: Box<[Aggregate]>,
     pub(super) source: Source,
+    /// How far its watermarks are behind: the source writes only what nothing changes
+    /// any more, and passes a watermark on when all before it is written, us.
+    pub(super) lag: i64,
     /// Place of the figure that a row of the source counts with.
     pub(super) value_at: usize,
     pub(super) merge: bool,
@@ -100,6 +106,7 @@ impl Common {
             wants,
             aggregates,
             source: spec.from,
+            lag: lag_of(spec, config),
             value_at,
             merge: spec.merge,
             source_moves: match spec.from {
@@ -144,6 +151,7 @@ impl Common {
             cause: line.cause,
             stream: self.stream,
             kind: Kind::Window,
+            says: line.says,
             is_final: line.is_final,
             idle: line.idle,
             truncated: false,
@@ -178,6 +186,27 @@ impl Common {
     }
 }
 
+/// How far an operator's watermarks are behind those of the readings.
+fn lag_of(spec: &WindowSpec, config: &EngineConfig) -> i64 {
+    let Source::Window(from) = spec.from else {
+        return 0;
+    };
+    let source = &config.windows[usize::from(from)];
+    let own = match source.emit {
+        Emit::FinalOnly => config.time.allowed_lateness.0,
+        Emit::OnClose | Emit::EveryUpdate => 0,
+    };
+    lag_of(source, config).saturating_add(own)
+}
+
+/// A watermark as it is passed on; the end of time is the end of all.
+fn behind(watermark: i64, lag: i64) -> i64 {
+    match watermark {
+        i64::MAX => watermark,
+        _ => watermark.saturating_sub(lag),
+    }
+}
+
 /// Which row of a window is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WindowLine {
@@ -188,6 +217,7 @@ pub(super) struct WindowLine {
     pub(super) revision: u32,
     pub(super) is_final: bool,
     pub(super) idle: bool,
+    pub(super) says: Says,
 }
 
 /// A watermark that a scope has come to.
@@ -356,12 +386,14 @@ pub(super) fn run_fed<K: Kernel>(
             .get(fed)
             .is_some_and(|row| row.cause == at.cause)
         {
-            feed(common, kernel, source, fed, |_| before, at, out);
+            let watermark = behind(before, common.lag);
+            feed(common, kernel, source, fed, |_| watermark, at, out);
             fed += 1;
         }
         if !common.routes.by_device() {
             common.all = after;
         }
+        let (before, after) = (behind(before, common.lag), behind(after, common.lag));
         if after > before && common.timers.take_due(scope, after) {
             kernel.advance(common, &[(scope, after)], at, out);
         }
@@ -379,6 +411,9 @@ fn feed<K: Kernel>(
     out: &mut Out,
 ) {
     let row = &source.out.rows.rows[index];
+    if row.says == Says::OnlyFinal {
+        return;
+    }
     let Some(slot) = common.routes.slot(row.slot as usize) else {
         return;
     };
@@ -387,13 +422,19 @@ fn feed<K: Kernel>(
         slot,
         scope,
         time: row.time().0,
-        value: common.value_of(row, (&source.out.rows.cells, source.counts)),
+        value: match row.says {
+            Says::Absorbed => NULL,
+            Says::Figures | Says::OnlyFinal => {
+                common.value_of(row, (&source.out.rows.cells, source.counts))
+            }
+        },
         watermark: watermark(scope),
     };
     let fed = Fed {
         given,
         part: (row.kind == Kind::Window).then_some((row.slot, row.start)),
         is_revision: row.revision > 0,
+        is_gone: row.says == Says::Absorbed,
         figures: source.out.figures.get(index).filter(|_| common.merge),
     };
     let taken = if fed.part.is_none() && fed.figures.is_none() {
@@ -433,33 +474,41 @@ pub(super) fn run_turn<K: Kernel>(
     };
     let all_before = common.all;
     let by_device = common.routes.by_device();
+    let lag = common.lag;
     if let Some(source) = source {
         for index in 0..source.out.rows.len() {
             let watermark = |scope| match by_device {
-                true => (turn.before)(scope),
-                false => all_before,
+                true => behind((turn.before)(scope), lag),
+                false => behind(all_before, lag),
             };
             feed(common, kernel, source, index, watermark, at, out);
         }
     }
     let due: Vec<Moved> = if by_device {
-        let moved = turn.moved.iter().map(|(scope, _, after)| (*scope, *after));
+        let moved = turn.moved.iter();
+        let moved = moved.map(|(scope, _, after)| (*scope, behind(*after, lag)));
         moved
             .filter(|(scope, after)| common.timers.take_due(*scope, *after))
             .collect()
     } else {
         common.all = turn.all;
-        let due = turn.all > all_before && common.timers.take_due(0, turn.all);
-        due.then_some((0, turn.all)).into_iter().collect()
+        let all = behind(turn.all, lag);
+        let due = turn.all > all_before && common.timers.take_due(0, all);
+        due.then_some((0, all)).into_iter().collect()
     };
     if !due.is_empty() {
         kernel.advance(common, &due, at, out);
     }
     if by_device {
         if !turn.silent.is_empty() {
-            kernel.on_idle(common, turn.silent, at, out);
+            let silent = turn
+                .silent
+                .iter()
+                .map(|(scope, at)| (*scope, behind(*at, lag)));
+            let silent: Vec<Moved> = silent.collect();
+            kernel.on_idle(common, &silent, at, out);
         }
     } else if turn.all_silent {
-        kernel.on_idle(common, &[(0, turn.all)], at, out);
+        kernel.on_idle(common, &[(0, behind(turn.all, lag))], at, out);
     }
 }

@@ -54,6 +54,17 @@ impl Aside {
     }
 }
 
+/// What a row of a window says to those that read its stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    /// What is in the window now.
+    Figures,
+    /// Only that it is final: its figures are out already.
+    OnlyFinal,
+    /// That the window is no more: another one has absorbed it.
+    Absorbed,
+}
+
 /// One result row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
@@ -61,6 +72,7 @@ pub struct Row {
     pub cause: u32,
     pub stream: StreamId,
     pub(super) kind: Kind,
+    pub(super) says: Says,
     pub(super) is_final: bool,
     /// Written because the device fell silent, not because the window closed.
     pub(super) idle: bool,

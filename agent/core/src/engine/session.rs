@@ -18,6 +18,7 @@ use crate::engine::counters::Taken;
 use crate::engine::figures::{Figures, Wants};
 use crate::engine::kernel::{At, Closing, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
 use crate::engine::route::Slot;
+use crate::engine::row::Says;
 use crate::engine::state;
 use crate::engine::value::is_null;
 use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
@@ -298,6 +299,7 @@ impl Sessions {
             revision: 0,
             is_final: !due.idle && common.final_at(due.end) <= due.watermark,
             idle: due.idle,
+            says: Says::Absorbed,
         };
         if let Some(revision) = due.taken_back {
             line.revision = revision;
@@ -313,6 +315,11 @@ impl Sessions {
             return;
         }
         line.revision = session.revision;
+        line.says = if session.untold {
+            Says::Figures
+        } else {
+            Says::OnlyFinal
+        };
         session.revision += 1;
         session.untold = false;
         session.said_final = line.is_final;

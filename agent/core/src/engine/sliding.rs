@@ -14,7 +14,7 @@ use crate::engine::counters::Taken;
 use crate::engine::figures::Wants;
 use crate::engine::kernel::{At, Common, Fed, Given, Kernel, Moved, Out};
 use crate::engine::route::{Scope, Slot};
-use crate::engine::row::{Kind, Row};
+use crate::engine::row::{Kind, Row, Says};
 use crate::engine::state::{self, Pages, StateError, StateReader, StateWriter};
 use crate::engine::tail::{Reach, Tail};
 use crate::engine::value::is_null;
@@ -32,6 +32,8 @@ pub(super) enum Put {
     Replaced,
     /// Into its place, out of another one; the time of a line to come that goes with it.
     Moved(Option<i64>),
+    /// Out of its place, and nowhere else; the same.
+    Gone(Option<i64>),
 }
 
 /// The readings of one key that lines to come can reach.
@@ -222,6 +224,7 @@ impl<H: History> Sliding<H> {
             cause,
             stream: common.stream,
             kind: Kind::Line,
+            says: Says::Figures,
             is_final: true,
             idle: false,
             truncated: history.is_truncated(self.rule),
@@ -298,6 +301,12 @@ impl<H: History> Kernel for Sliding<H> {
             Put::Refused => return Taken::None,
             Put::New => true,
             Put::Replaced => at_once,
+            Put::Gone(line) => {
+                if let Some(line) = line {
+                    self.remove_line((scope, slot), line);
+                }
+                return Taken::All;
+            }
             Put::Moved(None) => true,
             Put::Moved(Some(line)) => {
                 self.remove_line((scope, slot), line);

@@ -18,6 +18,7 @@ use crate::engine::counters::Taken;
 use crate::engine::figures::Wants;
 use crate::engine::kernel::{At, Closing, Common, Fed, Given, Kernel, Moved, Out, WindowLine};
 use crate::engine::route::Slot;
+use crate::engine::row::Says;
 use crate::engine::state;
 use crate::engine::value::is_null;
 use crate::log::bytes::{Malformed, Reader};
@@ -174,6 +175,11 @@ fn write(
         revision: window.revision,
         is_final,
         idle,
+        says: if window.untold {
+            Says::Figures
+        } else {
+            Says::OnlyFinal
+        },
     };
     window.revision += 1;
     window.untold = false;

@@ -27,8 +27,6 @@ struct Built {
     spec: WindowSpec,
     /// Its rows may be of one time and one slot: their order is that of arrival.
     ties: bool,
-    /// Its rows come after the watermark where there is an allowed lateness.
-    late: bool,
 }
 
 const ALL: [Aggregate; 11] = [
@@ -120,7 +118,7 @@ fn build(draws: &[Draw], ties: bool) -> Vec<WindowSpec> {
 fn one(name: &str, draw: &Draw, source: Option<(usize, &Built)>, ties: bool) -> Built {
     let mut spec = WindowSpec::new(name, draw.kind.clone());
     (spec.key, spec.emit) = (draw.key, draw.emit);
-    let (mut has_ties, mut late) = (false, false);
+    let mut has_ties = false;
     if let Some((at, inner)) = source {
         spec.from = Source::Window(u16::try_from(at).expect("few windows"));
         spec.key.device &= inner.spec.key.device;
@@ -128,19 +126,18 @@ fn one(name: &str, draw: &Draw, source: Option<(usize, &Built)>, ties: bool) -> 
         spec.merge = draw.merge && can_be_merged(&inner.spec.kind);
         spec.value = draw.value;
         has_ties = inner.ties || spec.key != inner.spec.key;
-        late = inner.late;
     }
     let is_rows = matches!(spec.kind, WindowKind::Rows { .. });
-    if !ties && ((has_ties && is_rows) || (late && !is_revised(&spec.kind))) {
+    // A session keeps the reach that it had by rows that have moved on since.
+    let is_session = |kind: &WindowKind| matches!(kind, WindowKind::Session { .. });
+    let moves = source.is_some_and(|(_, inner)| {
+        is_session(&inner.spec.kind) && inner.spec.emit == Emit::EveryUpdate
+    });
+    if !ties && ((has_ties && is_rows) || (moves && is_session(&spec.kind))) {
         spec.kind = tumbling(7, 0);
     }
     // A line at arrival says what is known by then.
     if !is_revised(&spec.kind) && (spec.emit == Emit::FinalOnly || !ties) {
-        spec.emit = Emit::OnClose;
-    }
-    // Sessions that were out and are absorbed.
-    let is_session = matches!(spec.kind, WindowKind::Session { .. });
-    if !ties && is_session && spec.emit == Emit::EveryUpdate {
         spec.emit = Emit::OnClose;
     }
     spec.finalize = draw.finalize && spec.emit == Emit::OnClose && is_revised(&spec.kind);
@@ -148,7 +145,6 @@ fn one(name: &str, draw: &Draw, source: Option<(usize, &Built)>, ties: bool) -> 
     let all = ALL.into_iter();
     spec.aggregates = all.filter(|a| ties || !has_ties || !in_order(a)).collect();
     Built {
-        late: late || spec.emit == Emit::FinalOnly,
         ties: has_ties,
         spec,
     }
@@ -285,10 +281,7 @@ proptest! {
             config.windows.iter().map(short).collect::<Vec<_>>(),
         );
         prop_assert_eq!(got.1, want.1);
-        // A line that only says that a window is final may come late.
-        if !config.windows.iter().any(|window| window.finalize) {
-            prop_assert_eq!(got.2, want.2);
-        }
+        prop_assert_eq!(got.2, want.2);
     }
 }
 

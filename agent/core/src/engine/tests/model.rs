@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use self::operator::{Item, Line, Operator};
 use super::Given;
-use crate::engine::config::{Aggregate, EngineConfig, IdleAfter, Source};
+use crate::engine::config::{Aggregate, Emit, EngineConfig, IdleAfter, Source};
 use crate::engine::counters::Taken;
 use crate::engine::row::{Cell, Kind, RowView, StreamId};
 
@@ -41,6 +41,8 @@ pub(super) struct Model<'a> {
     pub(super) out: Vec<String>,
     pub(super) late_partial: u64,
 }
+
+type Watermarks = BTreeMap<Option<&'static str>, i64>;
 
 impl<'a> Model<'a> {
     pub(super) fn new(config: &'a EngineConfig) -> Self {
@@ -136,12 +138,14 @@ impl<'a> Model<'a> {
 
     /// What an operator does in a step beside taking a reading: it takes the rows of its
     /// source as if the watermarks had not moved, then they have.
-    fn turn(&mut self, at: usize, before: &BTreeMap<Option<&'static str>, i64>) {
+    fn turn(&mut self, at: usize, before: &Watermarks) {
         let spec = &self.config.windows[at];
+        let (before, after) = (self.passed_on(at, before), self.watermarks());
+        let after = self.passed_on(at, &after);
         if let Source::Window(from) = spec.from {
             let from = usize::from(from);
             let lines = self.operators[from].out.clone();
-            for line in lines {
+            for line in lines.into_iter().filter(|line| !line.only_final) {
                 let takes = spec.channels.as_ref().zip(line.key.1);
                 if takes.is_some_and(|(channels, one)| channels.iter().all(|c| c != one)) {
                     continue;
@@ -153,9 +157,32 @@ impl<'a> Model<'a> {
                 self.operators[at].late_derived += u64::from(taken == Taken::None);
             }
         }
-        let after = self.watermarks();
         self.operators[at].advance(&after);
         self.put_in_order(at);
+    }
+
+    /// Watermarks as sources pass them on: one that writes only what is final is behind
+    /// by the allowed lateness.
+    fn passed_on(&self, at: usize, watermarks: &Watermarks) -> Watermarks {
+        let (mut lag, mut from) = (0, self.config.windows[at].from);
+        while let Source::Window(source) = from {
+            let source = &self.config.windows[usize::from(source)];
+            if source.emit == Emit::FinalOnly {
+                lag += self.config.time.allowed_lateness.0;
+            }
+            from = source.from;
+        }
+        let passed = |at: i64| {
+            if at == i64::MAX {
+                at
+            } else {
+                at.saturating_sub(lag)
+            }
+        };
+        watermarks
+            .iter()
+            .map(|(scope, at)| (*scope, passed(*at)))
+            .collect()
     }
 
     /// Lines of one step go by end, start and key.

@@ -19,6 +19,8 @@ pub(super) struct Item {
     /// Its line is to come.
     pending: bool,
     arrival: usize,
+    /// What takes the row back.
+    gone: bool,
 }
 
 impl Item {
@@ -30,6 +32,7 @@ impl Item {
             values: value.map(|x| (time, f64::from(x))).into_iter().collect(),
             pending: false,
             arrival: 0,
+            gone: false,
         }
     }
 }
@@ -44,6 +47,10 @@ pub(super) struct Line {
     pub(super) is_final: bool,
     pub(super) idle: bool,
     pub(super) values: Vec<(i64, f64)>,
+    /// It only says that the window is final.
+    pub(super) only_final: bool,
+    /// The session is part of another one now.
+    absorbed: bool,
 }
 
 #[derive(Debug)]
@@ -119,9 +126,10 @@ impl<'a> Operator<'a> {
             ),
             part: line.window.map(|(start, _)| (slot, start)),
             time: line.time,
-            values,
+            values: if line.absorbed { Vec::new() } else { values },
             pending: false,
             arrival: 0,
+            gone: line.absorbed,
         }
     }
 
@@ -165,7 +173,9 @@ impl<'a> Operator<'a> {
         for (start, end) in &over {
             let found = self.window(item.key, *start);
             let at = found.unwrap_or_else(|| self.add(item.key, (*start, *end)));
-            self.windows[at].items.push(item.clone());
+            if !item.gone {
+                self.windows[at].items.push(item.clone());
+            }
             touched.push((*end, *start));
         }
         self.tell_now(item.key, touched, watermark);
@@ -240,7 +250,9 @@ impl<'a> Operator<'a> {
             merged.absorbed.extend(window.absorbed);
             merged.items.extend(window.items);
         }
-        merged.items.push(item);
+        if !item.gone {
+            merged.items.push(item);
+        }
         touched.push((end, start));
         self.tell_now(key, touched, watermark);
         Taken::All
@@ -270,7 +282,7 @@ impl<'a> Operator<'a> {
         let lateness = self.lateness;
         let is_final = |end: i64| !idle && end.saturating_add(lateness) <= watermark;
         let window = &mut self.windows[at];
-        window.untold = false;
+        let only_final = !std::mem::take(&mut window.untold);
         if window.items.is_empty() && window.revision == 0 {
             return Vec::new();
         }
@@ -283,6 +295,8 @@ impl<'a> Operator<'a> {
             is_final: window.said_final,
             idle,
             values: values(window.items.iter()),
+            only_final,
+            absorbed: false,
         };
         window.revision += 1;
         let back = window
@@ -294,6 +308,8 @@ impl<'a> Operator<'a> {
                 revision,
                 is_final: is_final(end),
                 values: Vec::new(),
+                only_final: false,
+                absorbed: true,
                 ..line.clone()
             });
         back.chain([line.clone()]).collect()
@@ -353,6 +369,10 @@ impl<'a> Operator<'a> {
         let replaced =
             |old: &Item| old.key == item.key && item.part.is_some() && old.part == item.part;
         let before = self.items.iter().position(replaced);
+        if item.gone {
+            before.map(|at| self.items.remove(at));
+            return Taken::All;
+        }
         let same_time = before.filter(|at| self.items[*at].time == item.time);
         let arrival = same_time.map_or(item.arrival, |at| self.items[at].arrival);
         if late && !self.counts_later(&item, arrival, watermark) {
@@ -424,6 +444,8 @@ impl<'a> Operator<'a> {
             is_final: true,
             idle: false,
             values: inside.iter().flat_map(|i| i.values.clone()).collect(),
+            only_final: false,
+            absorbed: false,
         }
     }
 
