@@ -75,8 +75,8 @@ pub(super) struct Common {
     /// Those of the config, then those that readers of this stream want.
     pub(super) aggregates: Box<[Aggregate]>,
     pub(super) source: Source,
-    /// How far its watermarks are behind: the source writes only what nothing changes
-    /// any more, and passes a watermark on when all before it is written, us.
+    /// How far its watermarks are behind those of the readings, us: what is fed to it was
+    /// written late.
     pub(super) lag: i64,
     /// Place of the figure that a row of the source counts with.
     pub(super) value_at: usize,
@@ -186,15 +186,21 @@ impl Common {
     }
 }
 
-/// How far an operator's watermarks are behind those of the readings.
+/// How far an operator's watermarks are behind those of the readings. A line over a
+/// window that writes only what is final would find each of its rows late; windows take
+/// them as revisions.
 fn lag_of(spec: &WindowSpec, config: &EngineConfig) -> i64 {
     let Source::Window(from) = spec.from else {
         return 0;
     };
     let source = &config.windows[usize::from(from)];
+    let writes_lines = match spec.kind {
+        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => true,
+        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => false,
+    };
     let own = match source.emit {
-        Emit::FinalOnly => config.time.allowed_lateness.0,
-        Emit::OnClose | Emit::EveryUpdate => 0,
+        Emit::FinalOnly if writes_lines => config.time.allowed_lateness.0,
+        Emit::FinalOnly | Emit::OnClose | Emit::EveryUpdate => 0,
     };
     lag_of(source, config).saturating_add(own)
 }
@@ -411,9 +417,6 @@ fn feed<K: Kernel>(
     out: &mut Out,
 ) {
     let row = &source.out.rows.rows[index];
-    if row.says == Says::OnlyFinal {
-        return;
-    }
     let Some(slot) = common.routes.slot(row.slot as usize) else {
         return;
     };
@@ -442,7 +445,9 @@ fn feed<K: Kernel>(
     } else {
         kernel.take_fed(common, fed, at, out)
     };
-    common.late_derived += u64::from(taken == Taken::None);
+    // That a window is final, told too late, changes no figure.
+    let counts = taken == Taken::None && row.says != Says::OnlyFinal;
+    common.late_derived += u64::from(counts);
 }
 
 /// Watermarks that moved, and devices that fell silent, by what is not a reading.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use self::operator::{Item, Line, Operator};
 use super::Given;
-use crate::engine::config::{Aggregate, Emit, EngineConfig, IdleAfter, Source};
+use crate::engine::config::{Aggregate, Emit, EngineConfig, IdleAfter, Source, WindowKind};
 use crate::engine::counters::Taken;
 use crate::engine::row::{Cell, Kind, RowView, StreamId};
 
@@ -145,7 +145,7 @@ impl<'a> Model<'a> {
         if let Source::Window(from) = spec.from {
             let from = usize::from(from);
             let lines = self.operators[from].out.clone();
-            for line in lines.into_iter().filter(|line| !line.only_final) {
+            for line in lines {
                 let takes = spec.channels.as_ref().zip(line.key.1);
                 if takes.is_some_and(|(channels, one)| channels.iter().all(|c| c != one)) {
                     continue;
@@ -154,23 +154,28 @@ impl<'a> Model<'a> {
                 let item = self.operators[at].fed(&line, slot);
                 let scope = item.key.0;
                 let taken = self.operators[at].take(item, before[&scope]);
-                self.operators[at].late_derived += u64::from(taken == Taken::None);
+                let counts = taken == Taken::None && !line.only_final;
+                self.operators[at].late_derived += u64::from(counts);
             }
         }
         self.operators[at].advance(&after);
         self.put_in_order(at);
     }
 
-    /// Watermarks as sources pass them on: one that writes only what is final is behind
-    /// by the allowed lateness.
+    /// Watermarks as sources pass them on: to lines over one that writes only what is
+    /// final they are behind by the allowed lateness.
     fn passed_on(&self, at: usize, watermarks: &Watermarks) -> Watermarks {
-        let (mut lag, mut from) = (0, self.config.windows[at].from);
-        while let Source::Window(source) = from {
+        let (mut lag, mut reader) = (0, &self.config.windows[at]);
+        while let Source::Window(source) = reader.from {
             let source = &self.config.windows[usize::from(source)];
-            if source.emit == Emit::FinalOnly {
+            let is_line = matches!(
+                reader.kind,
+                WindowKind::Sliding { .. } | WindowKind::Rows { .. }
+            );
+            if source.emit == Emit::FinalOnly && is_line {
                 lag += self.config.time.allowed_lateness.0;
             }
-            from = source.from;
+            reader = source;
         }
         let passed = |at: i64| {
             if at == i64::MAX {
