@@ -144,7 +144,10 @@ impl Exchange {
         &mut self,
         commit: &GroupCommit,
     ) -> Option<(ExchangeRead, TopicPartition, Offset)> {
-        let standing = self.feed.next_standing().or(self.across.next_standing());
+        let standing = self
+            .feed
+            .next_standing()
+            .or_else(|| self.across.next_standing());
         if let Some((at, from)) = standing {
             return Some((ExchangeRead::Standing, at, from));
         }

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::engine::config::{Bounds, KeySpec, TimeRules, WindowKind, WindowSpec};
-use crate::units::Span;
+use std::collections::BTreeMap;
+
+use crate::units::{Epoch, Span};
 
 fn window(name: &str, device: bool, from: Source) -> WindowSpec {
     let kind = WindowKind::Sliding {
@@ -59,4 +61,28 @@ fn what_crosses_devices_takes_its_sources_along() {
     assert_eq!(split.by_device_of, [0, 1, 2, 4]);
     assert_eq!(split.across_of, [1, 2, 3, 5]);
     assert_eq!(Split::of(&split.by_device), None);
+}
+
+#[test]
+fn what_stands_in_the_exchange_and_in_a_topic_is_both_read() {
+    const TOPIC: TopicId = TopicId(16);
+    let whole = EngineConfig {
+        time: TimeRules::default(),
+        windows: vec![window("a", false, Source::Readings)],
+    };
+    let split = Split::of(&whole).expect("it crosses");
+    let rows = TopicPartition {
+        topic: TOPIC,
+        partition: PartitionId(0),
+    };
+    // A crash has left both, and the entry of neither.
+    let heads = BTreeMap::from([(EXCHANGE_AT, Offset(5)), (rows, Offset(3))]);
+    let layouts = Layouts::restore(&[], 2, &heads).expect("new").layouts;
+    let commit = GroupCommit::new(Epoch(2), Span(0), heads);
+    let of = (&commit, Mono(0));
+    let mut exchange = Exchange::new(&split, &[Some(TOPIC)], &layouts, &[], of);
+    let asked = std::iter::from_fn(|| exchange.next_fetch(&commit));
+    let asked: Vec<_> = asked.map(|(read, at, from)| (read, at, from.0)).collect();
+    let standing = ExchangeRead::Standing;
+    assert_eq!(asked, [(standing, EXCHANGE_AT, 0), (standing, rows, 0)]);
 }

@@ -80,10 +80,10 @@ async fn run(config: &Config, seed: u64, from: u64, end: u64) {
     let agent = agent.unwrap_or_else(|error| panic!("start refused: {error}"));
     say("started");
     if from == end {
-        assert!(
-            agent.drain(false, SETTLE_MAX).await,
-            "windows take too long"
-        );
+        if !agent.drain(false, SETTLE_MAX).await {
+            let status = agent.ask(serde_json::json!({ "query": "status" })).await;
+            panic!("windows take too long: {status:?}");
+        }
         say("settled");
     }
     let (mut next, mut session) = (from, None);
