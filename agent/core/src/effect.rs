@@ -3,8 +3,11 @@
 
 use std::fmt;
 
+use forebay_wire::ids::DeviceUid;
+
 use crate::clock::ClockRules;
 use crate::commit::CommitToken;
+use crate::devices::DeviceRequest;
 use crate::engine::config::EngineConfig;
 use crate::forward::{ConnNo, ForwardConfig, Refusal, SendNo};
 use crate::import::{ImportAnswer, ImportId, ImportRequest};
@@ -32,6 +35,9 @@ pub struct GatewayConfig {
     pub space: SpaceConfig,
     /// When the gateway's clock is trusted.
     pub clock: ClockRules,
+    /// What devices say in their logs: 0 nothing, 1 errors, to
+    /// [`LOG_LEVEL_MAX`](forebay_wire::limits::LOG_LEVEL_MAX), all.
+    pub device_log: u8,
 }
 
 /// What the store said when it was opened.
@@ -79,6 +85,8 @@ pub enum Input<'a> {
         payload: &'a [u8],
     },
     Query(QueryId, Query),
+    /// Answered by [`Effect::Answer`] as well, after some seconds at the latest.
+    Device(QueryId, DeviceRequest),
     /// Readings that come in batches.
     Import(ImportId, ImportRequest),
     /// The operating system says that its clock is synchronised.
@@ -114,6 +122,13 @@ pub enum Effect {
     /// Drop the connection and start a new one.
     BrokerReset(ConnNo, String),
     Answer(QueryId, Answer),
+    /// A frame of a device's log, as `defmt` encoded it.
+    DeviceLog {
+        uid: DeviceUid,
+        /// Which firmware said it.
+        build_id: [u8; 8],
+        frame: Vec<u8>,
+    },
     /// What became of an import's request; what was taken is durable.
     Imported(ImportId, ImportAnswer),
     /// Something an operator should read.

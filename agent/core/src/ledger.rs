@@ -232,6 +232,12 @@ impl Ledger {
         }
     }
 
+    /// The accounts of one device.
+    #[must_use]
+    pub fn device(&self, uid: DeviceUid) -> Option<&DeviceAccounts> {
+        self.devices.get(&uid)
+    }
+
     /// Sums over the boots of each device, in order of uid.
     pub fn devices(&self) -> impl Iterator<Item = (DeviceUid, Counts)> {
         self.devices.iter().map(|(uid, device)| {

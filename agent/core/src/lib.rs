@@ -59,6 +59,8 @@ pub mod query;
 
 pub mod import;
 
+pub mod devices;
+
 pub mod effect;
 
 pub mod pipeline;

@@ -228,3 +228,6 @@ const _: () = assert!(CHANNEL_NAME_BYTES_MAX >= forebay_wire::limits::QUANTITY_B
 const _: () = assert!(UNIT_NAME_BYTES_MAX >= forebay_wire::limits::UNIT_BYTES_MAX);
 /// The reserve is at most this part of what is free and what the log has together.
 pub const RESERVE_PART: u64 = 4;
+/// Shortest and longest sampling period that can be asked for, us.
+pub const PERIOD_US_MIN: u32 = 1_000;
+pub const PERIOD_US_MAX: u32 = 3_600_000_000;

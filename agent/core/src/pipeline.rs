@@ -5,6 +5,7 @@
 //! heard only after the accounts have been rebuilt from the log.
 
 mod asked;
+mod devices;
 mod space;
 mod start;
 mod status;
@@ -174,6 +175,7 @@ impl Gateway {
                 self.on_forward(|f| f.on_message(topic, payload, now.mono));
             }
             Input::Query(id, query) => self.on_query(id, &query, now.mono),
+            Input::Device(id, request) => self.on_device_request(id, &request),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
             Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}

@@ -79,6 +79,7 @@ fn config(partitions: u16) -> GatewayConfig {
         names: Names::default(),
         space: SpaceConfig::default(),
         clock: ClockRules::default(),
+        device_log: 0,
     }
 }
 
@@ -226,6 +227,7 @@ impl Run {
             | Effect::Publish { .. }
             | Effect::BrokerReset(..)
             | Effect::Answer(..)
+            | Effect::DeviceLog { .. }
             | Effect::Stop(_) => panic!("{effect:?}"),
         }
         Ok(())

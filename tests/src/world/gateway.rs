@@ -376,7 +376,9 @@ impl WorldGateway {
                 ..
             } => broker.publish(now, (conn, send, topic, payload), dice),
             Effect::BrokerReset(conn, _) => broker.reset_gateway(now, conn, dice),
-            Effect::Answer(..) | Effect::Imported(..) => panic!("nobody asked"),
+            Effect::Answer(..) | Effect::Imported(..) | Effect::DeviceLog { .. } => {
+                panic!("nobody asked")
+            }
             Effect::Note(note) => self.notes.push(note.0),
             Effect::Stop(error) => panic!("the twin failed: {error}"),
         }

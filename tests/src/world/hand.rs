@@ -68,6 +68,7 @@ impl Hand {
             names: Names::default(),
             space: SpaceConfig::default(),
             clock,
+            device_log: 0,
         };
         let store = MemoryStore::create(LogId([7; 16]), 1);
         let now = Now {
@@ -263,7 +264,7 @@ impl Hand {
                 Effect::Imported(id, answer) => self.answers.push((id, answer)),
                 Effect::Note(note) => self.notes.push(note.0),
                 Effect::Answer(_, answer) => self.said = Some(answer),
-                Effect::Publish { .. } | Effect::BrokerReset(..) => {
+                Effect::Publish { .. } | Effect::BrokerReset(..) | Effect::DeviceLog { .. } => {
                     panic!("nobody asked")
                 }
                 Effect::Stop(error) => panic!("the twin failed: {error}"),

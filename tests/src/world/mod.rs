@@ -165,6 +165,7 @@ fn config(partitions: u16, (space, crosses): (SpaceConfig, bool)) -> GatewayConf
         names: Names::default(),
         space,
         clock: ClockRules::default(),
+        device_log: 0,
     }
 }
 

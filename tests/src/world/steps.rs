@@ -127,6 +127,7 @@ impl Steps {
             names: Names::default(),
             space: SpaceConfig::default(),
             clock: ClockRules::default(),
+            device_log: 0,
         };
         let disk = MemoryDisk {
             generation_bytes: GENERATION_BYTES,
@@ -175,7 +176,10 @@ impl Steps {
                 Effect::Answer(_, answer) => self.status = answer.ok(),
                 Effect::Note(_) => {}
                 Effect::Stop(error) => panic!("the twin failed: {error}"),
-                Effect::PortWrite(..) | Effect::Publish { .. } | Effect::BrokerReset(..) => {
+                Effect::PortWrite(..)
+                | Effect::Publish { .. }
+                | Effect::BrokerReset(..)
+                | Effect::DeviceLog { .. } => {
                     panic!("nobody is there")
                 }
             }

@@ -1,6 +1,7 @@
 //! What the agent says of itself, as JSON: accounts per device, stages, newest
 //! readings. Reads everything, changes nothing.
 
+use forebay_wire::ids::DeviceUid;
 use serde_json::{Map, Value, json};
 
 use super::Gateway;
@@ -142,9 +143,46 @@ fn devices(gateway: &Gateway) -> Value {
             "gaps": gaps(&counts),
             "lost": counts.lost,
             "channels": channels.map(channel).collect::<Value>(),
+            "ledger": ledger(gateway, uid),
         })
     });
     devices.collect()
+}
+
+/// What became of the ordinals of a device: what the gateway counted, what the device
+/// says, and whether the sums close.
+pub(super) fn ledger(gateway: &Gateway, uid: DeviceUid) -> Value {
+    let Some(accounts) = gateway.ledger.device(uid) else {
+        return Value::Null;
+    };
+    let mut sum = accounts.folded;
+    let (mut taken, mut waiting) = (accounts.folded.ordinals(), 0);
+    for account in accounts.boots.values() {
+        sum.add(&account.counts);
+        taken += account.taken;
+        waiting += account.taken - account.durable;
+    }
+    let boots = accounts.boots.iter().map(|(boot, account)| {
+        json!({
+            "boot": boot.0,
+            "taken": account.taken,
+            "readings": account.counts.readings,
+            "gaps": gaps(&account.counts),
+            "lost": account.counts.lost,
+        })
+    });
+    json!({
+        "taken": taken,
+        "readings": sum.readings,
+        "gaps": gaps(&sum),
+        "lost": sum.lost,
+        "duplicates": sum.duplicates,
+        "waiting_disk": waiting,
+        "device": null,
+        "closes": null,
+        "off": 0,
+        "boots": boots.collect::<Value>(),
+    })
 }
 
 fn channel((key, live): (&ChannelKey, &Live)) -> Value {

@@ -231,6 +231,7 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
         names: Names(names.collect()),
         space: config.log.space.clone(),
         clock: config.agent.clock,
+        device_log: 0,
     }
 }
 

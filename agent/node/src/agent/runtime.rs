@@ -358,6 +358,8 @@ impl Runtime {
                 Effect::BrokerReset(conn, why) => self.reset(conn, &why),
                 Effect::Answer(id, answer) => self.answer(id, answer),
                 Effect::Imported(id, answer) => self.on_imported(id, answer),
+                // No log is asked for while `device_log` is 0.
+                Effect::DeviceLog { .. } => {}
                 Effect::Note(note) => (self.say)(&note.0),
                 Effect::Stop(error) => self.failed = Some(error.to_string()),
             }

@@ -1,0 +1,6 @@
+//! What the gateway knows of its devices beside their readings, and what operators ask
+//! of them.
+
+mod request;
+
+pub use self::request::{DeviceRequest, SetRequest};
