@@ -59,7 +59,12 @@ pub struct QueryId(pub u64);
 /// What happens to the gateway.
 #[derive(Debug)]
 pub enum Input<'a> {
-    PortOpened(PortId),
+    /// A port is open; `baud` is the rate of a real UART, `None` where bytes are not
+    /// paced by one (TCP, a pty, USB CDC).
+    PortOpened {
+        port: PortId,
+        baud: Option<u32>,
+    },
     PortBytes(PortId, &'a [u8]),
     PortClosed(PortId),
     /// The batch is durable.

@@ -151,7 +151,8 @@ impl Gateway {
             return;
         }
         match input {
-            Input::PortOpened(port) => self.on_port_opened(port, now.mono),
+            // The rate is for the clock of the link.
+            Input::PortOpened { port, baud: _ } => self.on_port_opened(port, now.mono),
             Input::PortBytes(port, bytes) => self.on_port_bytes(port, bytes, now),
             Input::PortClosed(port) => drop(self.ports.remove(&port)),
             Input::Committed(token) => self.on_committed(token, now.mono),

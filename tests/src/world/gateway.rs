@@ -193,8 +193,9 @@ impl WorldGateway {
     /// Opens the ports of all devices.
     pub fn open_ports(&mut self, now: u64, devices: usize) {
         for port in 0..devices as u32 {
+            let port = PortId(port);
             self.core
-                .handle(Input::PortOpened(PortId(port)), now_of(now));
+                .handle(Input::PortOpened { port, baud: None }, now_of(now));
         }
     }
 
@@ -202,7 +203,8 @@ impl WorldGateway {
     pub fn replug(&mut self, now: u64, port: usize) {
         let port = PortId(port as u32);
         self.core.handle(Input::PortClosed(port), now_of(now));
-        self.core.handle(Input::PortOpened(port), now_of(now));
+        self.core
+            .handle(Input::PortOpened { port, baud: None }, now_of(now));
     }
 
     /// Hears a device.

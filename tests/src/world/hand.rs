@@ -140,7 +140,8 @@ impl Hand {
     /// Plugs a device in again.
     pub fn plug(&mut self, device: usize) {
         self.devices[device].1 = true;
-        self.handle(Input::PortOpened(PortId(device as u32)));
+        let port = PortId(device as u32);
+        self.handle(Input::PortOpened { port, baud: None });
     }
 
     /// Unplugs a device, which goes on measuring.

@@ -207,7 +207,10 @@ impl Runtime {
     fn on_port(&mut self, event: PortEvent) {
         let PortEvent { port, kind } = event;
         match kind {
-            PortEventKind::Opened => self.handle(Input::PortOpened(port)),
+            PortEventKind::Opened { baud } => {
+                let baud = baud.map(|baud| baud.0);
+                self.handle(Input::PortOpened { port, baud });
+            }
             PortEventKind::Bytes { bytes, received } => {
                 let then = at(&self.clock, received);
                 self.core.handle(Input::PortBytes(port, &bytes), then);

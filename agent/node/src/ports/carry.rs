@@ -48,13 +48,16 @@ pub(super) struct Ear<'port> {
     pub(super) notices: &'port mut Notices,
     /// None: the line has none.
     pub(super) rate: Option<Rate>,
+    /// The rate that paces the bytes on the wire, if one does.
+    pub(super) wire_baud: Option<Baud>,
 }
 
 impl Ear<'_> {
     /// Hands on that the port is open, and then all that comes in, until that
     /// fails.
     pub(super) async fn read_all(mut self, mut reader: impl AsyncRead + Unpin) -> CloseReason {
-        if !self.send(PortEventKind::Opened).await {
+        let baud = self.wire_baud;
+        if !self.send(PortEventKind::Opened { baud }).await {
             return CloseReason::Stopped;
         }
         let mut buffer = vec![0_u8; READ_BYTES_MAX];

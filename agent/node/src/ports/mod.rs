@@ -88,7 +88,11 @@ pub struct PortEvent {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortEventKind {
-    Opened,
+    Opened {
+        /// The rate on the wire, of a real UART only: a pty, USB CDC and TCP
+        /// are not paced by one.
+        baud: Option<Baud>,
+    },
     Bytes {
         /// 1 to [`limits::READ_BYTES_MAX`] bytes.
         bytes: Vec<u8>,

@@ -292,7 +292,7 @@ async fn bytes_without_a_frame_move_a_port_to_its_next_rate_within_three_seconds
         match rig.next().await.kind {
             PortEventKind::Bytes { .. } => {}
             PortEventKind::Closed { reason } => break reason,
-            PortEventKind::Opened => panic!("opened twice"),
+            PortEventKind::Opened { .. } => panic!("opened twice"),
         }
     };
     assert!(

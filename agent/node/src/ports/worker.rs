@@ -7,7 +7,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
-use tokio_serial::SerialStream;
 
 use super::backoff::{Backoff, is_settled};
 use super::carry::{Ear, Outside, Rate, about, drain, write_all};
@@ -26,7 +25,7 @@ const BAUD_DEFAULT: Baud = Baud(115_200);
 
 /// An open port.
 enum Line {
-    Serial(SerialStream),
+    Serial(serial::Opened),
     Tcp(TcpStream),
 }
 
@@ -166,8 +165,12 @@ impl Worker {
         self.shared.set_open();
 
         let reason = match line {
-            Line::Serial(mut stream) => {
-                let (reason, drained) = self.carry(&mut stream).await;
+            Line::Serial(opened) => {
+                let serial::Opened {
+                    mut stream,
+                    wire_baud,
+                } = opened;
+                let (reason, drained) = self.carry(&mut stream, wire_baud).await;
                 let drain = if drained { STOP_DRAIN } else { Duration::ZERO };
                 // Dropping the join handle does not stop it: the next opening
                 // finds the port busy until it is done, and tries again.
@@ -175,7 +178,7 @@ impl Worker {
                 let _ = closed.await;
                 reason
             }
-            Line::Tcp(mut stream) => self.carry(&mut stream).await.0,
+            Line::Tcp(mut stream) => self.carry(&mut stream, None).await.0,
         };
 
         if matches!(reason, CloseReason::Asked | CloseReason::WrongRate { .. }) {
@@ -228,7 +231,7 @@ impl Worker {
     }
 
     /// Why it ended, and whether everything that was queued has been written.
-    async fn carry<S>(&mut self, stream: &mut S) -> (CloseReason, bool)
+    async fn carry<S>(&mut self, stream: &mut S, wire_baud: Option<Baud>) -> (CloseReason, bool)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -242,6 +245,7 @@ impl Worker {
             outside: &self.outside,
             notices: &mut self.notices,
             rate,
+            wire_baud,
         };
         let reason = tokio::select! {
             reason = ear.read_all(reader) => reason,

@@ -122,7 +122,7 @@ impl Rig {
             self.next().await,
             PortEvent {
                 port: PortId(port),
-                kind: PortEventKind::Opened
+                kind: PortEventKind::Opened { baud: None }
             }
         );
     }

@@ -177,7 +177,7 @@ pub(super) fn take(sessions: &mut [Session], event: PortEvent) {
     let session = &mut sessions[event.port.0 as usize];
     match event.kind {
         PortEventKind::Bytes { bytes, .. } => session.take(&bytes),
-        PortEventKind::Opened | PortEventKind::Closed { .. } => session.deframer.reset(),
+        PortEventKind::Opened { .. } | PortEventKind::Closed { .. } => session.deframer.reset(),
     }
 }
 
