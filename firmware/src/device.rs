@@ -261,6 +261,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             }
             Ok(GatewayMessage::Ack(ack)) => session.on_ack(ack, backlog, tick),
             Ok(GatewayMessage::SyncReq(request)) => session.on_probe(request.id, tick),
+            Ok(GatewayMessage::Cmd(_) | GatewayMessage::Config(_)) => {}
             // Counted by the deframer; the next frame is another chance.
             Err(_) => {}
         });

@@ -7,17 +7,25 @@ use serde::{Deserialize, Serialize};
 use crate::bodies::{
     AckBody, ChannelBody, GapBody, HelloAckBody, HelloBody, SyncReplyBody, SyncReqBody,
 };
+use crate::control_bodies::{
+    read_chunk, read_cmd, read_health, read_log, read_result, write_chunk, write_cmd, write_health,
+    write_result,
+};
 use crate::data::Data;
+use crate::fields::{Reader, Writer};
 use crate::frame::{self, Frame, Kind, LINK_VERSION};
-use crate::message::{Ack, ChannelInfo, Gap, Hello, HelloAck, SyncReply, SyncReq};
+use crate::message::{
+    Ack, ChannelInfo, Cmd, CmdResult, ConfigChunk, Gap, Health, Hello, HelloAck, Log, SyncReply,
+    SyncReq,
+};
 
 /// CRC-32 over the golden byte vectors of this version (`shared/tests/golden`),
 /// which fix every body. A device whose Hello has another one was built with
 /// other tables: report it, and take the kinds that are known.
-pub const SCHEMA_HASH: u32 = 0x8C89_423E;
+pub const SCHEMA_HASH: u32 = 0xCF29_8CFC;
 
 /// Counts additions that an older peer may ignore.
-pub const PROTOCOL_MINOR: u8 = 0;
+pub const PROTOCOL_MINOR: u8 = 1;
 
 /// Why a frame with a right CRC is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +91,9 @@ pub enum DeviceMessage<'a> {
     Data(Data<'a>),
     Gap(Gap),
     SyncReply(SyncReply),
+    Health(Health),
+    CmdResult(CmdResult),
+    Log(Log<'a>),
 }
 
 impl<'a> DeviceMessage<'a> {
@@ -97,7 +108,12 @@ impl<'a> DeviceMessage<'a> {
             Kind::Data => Data::decode(body).map(DeviceMessage::Data),
             Kind::Gap => read(kind, body, GapBody::value).map(DeviceMessage::Gap),
             Kind::SyncReply => read(kind, body, SyncReplyBody::value).map(DeviceMessage::SyncReply),
-            Kind::HelloAck | Kind::Ack | Kind::SyncReq => Err(DecodeError::WrongDirection { kind }),
+            Kind::Health => read_fields(kind, body, read_health).map(DeviceMessage::Health),
+            Kind::CmdResult => read_fields(kind, body, read_result).map(DeviceMessage::CmdResult),
+            Kind::Log => read_fields(kind, body, read_log).map(DeviceMessage::Log),
+            Kind::HelloAck | Kind::Ack | Kind::SyncReq | Kind::Cmd | Kind::Config => {
+                Err(DecodeError::WrongDirection { kind })
+            }
         }
     }
 
@@ -114,22 +130,35 @@ impl<'a> DeviceMessage<'a> {
             DeviceMessage::SyncReply(reply) => {
                 write(out, Kind::SyncReply, SyncReplyBody::of(reply))
             }
+            DeviceMessage::Health(health) => {
+                write_fields(out, Kind::Health, health.is_valid(), |out| {
+                    write_health(health, out)
+                })
+            }
+            DeviceMessage::CmdResult(result) => {
+                write_fields(out, Kind::CmdResult, true, |out| write_result(result, out))
+            }
+            DeviceMessage::Log(log) => {
+                write_fields(out, Kind::Log, log.is_valid(), |out| out.raw(log.0))
+            }
         }
     }
 }
 
 /// What a gateway says: kinds 9 to 15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GatewayMessage {
+pub enum GatewayMessage<'a> {
     HelloAck(HelloAck),
     Ack(Ack),
     SyncReq(SyncReq),
+    Cmd(Cmd),
+    Config(ConfigChunk<'a>),
 }
 
-impl GatewayMessage {
+impl<'a> GatewayMessage<'a> {
     /// # Errors
     /// Any [`DecodeError`]; the caller counts it with [`crate::Counters::note`].
-    pub fn decode(frame: Frame<'_>) -> Result<Self, DecodeError> {
+    pub fn decode(frame: Frame<'a>) -> Result<Self, DecodeError> {
         let kind = known_kind(&frame, false)?;
         let body = frame.body;
         match kind {
@@ -137,9 +166,16 @@ impl GatewayMessage {
             Kind::Ack => read(kind, body, AckBody::value).map(GatewayMessage::Ack),
             Kind::SyncReq => read(kind, body, |body: SyncReqBody| Some(body.value()))
                 .map(GatewayMessage::SyncReq),
-            Kind::Hello | Kind::Channel | Kind::Data | Kind::Gap | Kind::SyncReply => {
-                Err(DecodeError::WrongDirection { kind })
-            }
+            Kind::Cmd => read_fields(kind, body, read_cmd).map(GatewayMessage::Cmd),
+            Kind::Config => read_fields(kind, body, read_chunk).map(GatewayMessage::Config),
+            Kind::Hello
+            | Kind::Channel
+            | Kind::Data
+            | Kind::Gap
+            | Kind::Health
+            | Kind::SyncReply
+            | Kind::CmdResult
+            | Kind::Log => Err(DecodeError::WrongDirection { kind }),
         }
     }
 
@@ -153,6 +189,16 @@ impl GatewayMessage {
             GatewayMessage::Ack(ack) => write(out, Kind::Ack, AckBody::of(ack)),
             GatewayMessage::SyncReq(request) => {
                 write(out, Kind::SyncReq, Some(SyncReqBody::of(request)))
+            }
+            GatewayMessage::Cmd(cmd) => {
+                write_fields(out, Kind::Cmd, cmd.operation.is_valid(), |out| {
+                    write_cmd(cmd, out)
+                })
+            }
+            GatewayMessage::Config(chunk) => {
+                write_fields(out, Kind::Config, chunk.is_valid(), |out| {
+                    write_chunk(chunk, out)
+                })
             }
         }
     }
@@ -203,5 +249,34 @@ fn write<B: Serialize>(
     let used = postcard::to_slice(&mirror, room)
         .map_err(|_| EncodeError::NoRoom)?
         .len();
+    Ok(frame::close(out, kind.byte(), used))
+}
+
+/// Reads a body field by field; bytes left over are as bad as bytes missing.
+fn read_fields<'a, M>(
+    kind: Kind,
+    body: &'a [u8],
+    take: impl FnOnce(&mut Reader<'a>) -> Option<M>,
+) -> Result<M, DecodeError> {
+    let mut reader = Reader::new(body);
+    let message = take(&mut reader).filter(|_| reader.left() == 0);
+    message.ok_or(DecodeError::Body {
+        kind,
+        at: body.len() - reader.left(),
+    })
+}
+
+fn write_fields(
+    out: &mut [u8],
+    kind: Kind,
+    valid: bool,
+    fill: impl FnOnce(&mut Writer<'_>),
+) -> Result<usize, EncodeError> {
+    if !valid {
+        return Err(EncodeError::OutOfRange { kind });
+    }
+    let mut writer = Writer::new(frame::body_room(out).map_err(|_| EncodeError::NoRoom)?);
+    fill(&mut writer);
+    let used = writer.finish().ok_or(EncodeError::NoRoom)?;
     Ok(frame::close(out, kind.byte(), used))
 }

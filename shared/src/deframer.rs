@@ -189,8 +189,9 @@ impl Deframer {
     pub fn receive_gateway(
         &mut self,
         bytes: &[u8],
-        mut each: impl FnMut(Result<GatewayMessage, Rejected>),
+        mut each: impl FnMut(Result<GatewayMessage<'_>, Rejected>),
     ) {
+        let mut noted = Counters::default();
         for byte in bytes {
             let message = match self.push(*byte) {
                 None => continue,
@@ -198,10 +199,11 @@ impl Deframer {
                 Some(Ok(frame)) => GatewayMessage::decode(frame).map_err(Rejected::Message),
             };
             if let Err(Rejected::Message(error)) = &message {
-                self.counters.note(error);
+                noted.note(error);
             }
             each(message);
         }
+        self.merge_noted(&noted);
     }
 
     /// Takes what was noted while the messages still borrowed the block.

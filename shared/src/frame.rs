@@ -17,8 +17,7 @@ pub(crate) const BODY_AT: usize = 2;
 const CRC_BYTES: usize = 4;
 
 /// Low half of the kind byte. Append only: 1 to 8 device to gateway, 9 to 15
-/// gateway to device; 5, 7, 8, 12 and 13 are kept for Health, CmdResult, Log,
-/// Cmd and Config.
+/// gateway to device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -26,23 +25,33 @@ pub enum Kind {
     Channel = 2,
     Data = 3,
     Gap = 4,
+    Health = 5,
     SyncReply = 6,
+    CmdResult = 7,
+    Log = 8,
     HelloAck = 9,
     Ack = 10,
     SyncReq = 11,
+    Cmd = 12,
+    Config = 13,
 }
 
 impl Kind {
     /// Every kind of this version, in order.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Hello,
         Kind::Channel,
         Kind::Data,
         Kind::Gap,
+        Kind::Health,
         Kind::SyncReply,
+        Kind::CmdResult,
+        Kind::Log,
         Kind::HelloAck,
         Kind::Ack,
         Kind::SyncReq,
+        Kind::Cmd,
+        Kind::Config,
     ];
 
     /// The kind with this number, if this version knows it.
@@ -186,7 +195,7 @@ mod tests {
 
     #[test]
     fn kinds_are_frozen() {
-        let frozen = [1, 2, 3, 4, 6, 9, 10, 11];
+        let frozen = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13];
         assert_eq!(Kind::ALL.map(|kind| kind as u8), frozen);
         for k in 0..=u8::MAX {
             assert_eq!(

@@ -16,14 +16,19 @@ pub mod cobs;
 pub mod crc;
 pub mod varint;
 
+mod fields;
+pub mod settings;
+
 pub mod deframer;
 pub mod frame;
 
 mod bodies;
 pub mod codec;
+mod control_bodies;
 pub mod data;
 
 pub use codec::{DecodeError, DeviceMessage, EncodeError, GatewayMessage, SCHEMA_HASH};
 pub use data::{Data, DataBuilder};
 pub use deframer::{Counters, Deframer, Rejected};
 pub use frame::{Frame, FrameError, Kind, LINK_VERSION};
+pub use settings::{ChannelSetting, Settings, SettingsError};

@@ -23,6 +23,38 @@ pub const WINDOW_FRAMES_MAX: u8 = 8;
 pub const SCALE_MAX: u8 = 9;
 /// Most talkative log level (trace).
 pub const LOG_LEVEL_MAX: u8 = 5;
+/// Most errors of a channel that Health counts: two bytes on the line.
+pub const ERRORS_MAX: u16 = (1 << 14) - 1;
+/// Longest arguments of a command.
+pub const CMD_ARGS_BYTES_MAX: usize = 16;
+/// Longest payload of a command's result.
+pub const CMD_RESULT_BYTES_MAX: usize = 32;
+/// Longest log frame.
+pub const LOG_FRAME_BYTES_MAX: usize = BODY_BYTES_MAX;
+/// First version of a config; 0 is what was built.
+pub const CONFIG_VERSION_MIN: u32 = 1;
+/// Longest config.
+pub const CONFIG_BYTES_MAX: usize = 384;
+/// Bytes of a config in one frame.
+pub const CONFIG_CHUNK_BYTES_MAX: usize = 128;
+/// Most frames of one config.
+pub const CONFIG_CHUNKS_MAX: usize = CONFIG_BYTES_MAX.div_ceil(CONFIG_CHUNK_BYTES_MAX);
+/// Shortest sampling period that can be set, us.
+pub const PERIOD_US_MIN: u32 = 1_000;
+/// Longest sampling period that can be set, us.
+pub const PERIOD_US_MAX: u32 = 3_600_000_000;
 
 const _: () = assert!(LINE_BYTES_MAX <= 254, "COBS must add exactly one byte");
 const _: () = assert!(QUANTITY_BYTES_MAX + UNIT_BYTES_MAX + 64 <= BODY_BYTES_MAX);
+const _: () = assert!(
+    CONFIG_CHUNK_BYTES_MAX + 16 <= BODY_BYTES_MAX,
+    "a chunk must fit into a frame with its numbers"
+);
+const _: () = assert!(
+    2 + CHANNELS_MAX * (1 + 5 + 5) <= CONFIG_BYTES_MAX,
+    "the settings of all channels must fit"
+);
+const _: () = assert!(
+    15 * 5 + 7 * 10 + 5 + 1 + CHANNELS_MAX * 2 <= BODY_BYTES_MAX,
+    "the largest Health must fit into a frame"
+);

@@ -7,6 +7,10 @@ use heapless::String;
 use crate::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use crate::limits::{QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
 
+mod control;
+
+pub use control::{Cmd, CmdResult, CmdStatus, ConfigChunk, Health, Log, Operation, ReceiveCounts};
+
 /// Why a reading has no value, or that it has one. Append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]

@@ -6,11 +6,12 @@
 
 use forebay_wire::crc::crc32;
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
-use forebay_wire::limits::LINE_BYTES_MAX;
+use forebay_wire::limits::{CONFIG_BYTES_MAX, ERRORS_MAX, LINE_BYTES_MAX};
 use forebay_wire::message::{
-    Ack, ChannelInfo, Gap, GapReason, Hello, HelloAck, Quality, Reading, ResetCause, SyncReply,
-    SyncReq,
+    Ack, ChannelInfo, Cmd, CmdResult, CmdStatus, ConfigChunk, Gap, GapReason, Health, Hello,
+    HelloAck, Log, Operation, Quality, Reading, ReceiveCounts, ResetCause, SyncReply, SyncReq,
 };
+use forebay_wire::settings::{ChannelSetting, Settings};
 use forebay_wire::{DataBuilder, Deframer, DeviceMessage, GatewayMessage, SCHEMA_HASH};
 
 const GOLDEN: &str = include_str!("golden/v1.txt");
@@ -72,6 +73,98 @@ fn gap() -> Gap {
     }
 }
 
+fn health() -> Health {
+    Health {
+        boot: BOOT,
+        config: 3,
+        config_refused: 4,
+        produced: 100_000,
+        acked: 90_000,
+        waiting: 2_730,
+        gaps: [7_000, 200, 70, 0],
+        suppressed: 12,
+        ring_high: 2_730,
+        received: ReceiveCounts {
+            ok: 5_000,
+            cobs_bad: 1,
+            crc_bad: 2,
+            overlong: 3,
+            unknown_kind: 4,
+            body_bad: 5,
+        },
+        rx_dropped: 6,
+        resends: 300,
+        missed: 8,
+        log_dropped: 9,
+        stack_free: u32::MAX,
+        errors: [0, 130, ERRORS_MAX].into(),
+    }
+}
+
+fn result() -> CmdResult {
+    CmdResult {
+        id: 70_000,
+        status: CmdStatus::WrongBoot,
+        payload: [0xCA, 0xFE].as_slice().try_into().unwrap(),
+    }
+}
+
+const LOG: Log<'static> = Log(&[0x0B, 0x00, 0x80, 0x01]);
+
+/// One command of each operation of this version.
+fn cmds() -> [(&'static str, Cmd); 4] {
+    let channel = ChannelNo(1);
+    [
+        (
+            "cmd_set_period",
+            Operation::SetPeriod {
+                channel,
+                period_us: 500_000,
+            },
+        ),
+        (
+            "cmd_set_threshold",
+            Operation::SetThreshold {
+                channel,
+                threshold: 50,
+            },
+        ),
+        ("cmd_identify", Operation::Identify { seconds: 10 }),
+        ("cmd_reboot", Operation::Reboot { boot: BOOT }),
+    ]
+    .map(|(name, operation)| {
+        (
+            name,
+            Cmd {
+                id: 70_000,
+                operation,
+            },
+        )
+    })
+}
+
+/// The config of which the vector is the only chunk.
+fn settings() -> Vec<u8> {
+    let setting = |channel, period_us, threshold| ChannelSetting {
+        channel: ChannelNo(channel),
+        period_us,
+        threshold,
+    };
+    let settings = Settings {
+        entries: [setting(0, 500_000, 0), setting(1, 0, 50)]
+            .as_slice()
+            .try_into()
+            .unwrap(),
+    };
+    let mut out = [0; CONFIG_BYTES_MAX];
+    let bytes = settings.encode(&mut out).unwrap();
+    out[..bytes].to_vec()
+}
+
+fn config(whole: &[u8]) -> ConfigChunk<'_> {
+    ConfigChunk::split(3, whole).next().unwrap()
+}
+
 fn written(encode: impl FnOnce(&mut [u8]) -> usize) -> Vec<u8> {
     let mut line = [0u8; LINE_BYTES_MAX];
     let bytes = encode(&mut line);
@@ -81,8 +174,8 @@ fn written(encode: impl FnOnce(&mut [u8]) -> usize) -> Vec<u8> {
 /// Every message with the bytes that this build writes for it, in file order.
 fn now() -> Vec<(&'static str, Vec<u8>)> {
     let device = |message: DeviceMessage<'_>| written(|line| message.encode(line).unwrap());
-    let gateway = |message: GatewayMessage| written(|line| message.encode(line).unwrap());
-    vec![
+    let gateway = |message: GatewayMessage<'_>| written(|line| message.encode(line).unwrap());
+    let mut all = vec![
         ("hello", device(DeviceMessage::Hello(hello()))),
         ("channel", device(DeviceMessage::Channel(channel()))),
         ("data", written(data)),
@@ -117,7 +210,14 @@ fn now() -> Vec<(&'static str, Vec<u8>)> {
             "sync_req",
             gateway(GatewayMessage::SyncReq(SyncReq { id: 77 })),
         ),
-    ]
+        ("health", device(DeviceMessage::Health(health()))),
+        ("cmd_result", device(DeviceMessage::CmdResult(result()))),
+        ("log", device(DeviceMessage::Log(LOG))),
+    ];
+    all.extend(cmds().map(|(name, cmd)| (name, gateway(GatewayMessage::Cmd(cmd)))));
+    let whole = settings();
+    all.push(("config", gateway(GatewayMessage::Config(config(&whole)))));
+    all
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -171,9 +271,18 @@ fn the_vectors_read_back() {
     let mut deframer = Deframer::new();
     let mut seen = Vec::new();
     for (name, bytes) in golden() {
-        if ["hello_ack", "ack", "sync_req"].contains(&name) {
+        let from_gateway = ["hello_ack", "ack", "sync_req", "config"].contains(&name)
+            || cmds().iter().any(|(cmd, _)| *cmd == name);
+        if from_gateway {
             deframer.receive_gateway(&bytes, |message| {
-                seen.push(format!("{:?}", message.unwrap()))
+                let message = message.unwrap();
+                if let GatewayMessage::Cmd(cmd) = message {
+                    assert!(cmds().contains(&(name, cmd)), "{name}: {cmd:?}");
+                }
+                if let GatewayMessage::Config(chunk) = message {
+                    assert_eq!(chunk, config(&settings()));
+                }
+                seen.push(format!("{message:?}"));
             });
         } else {
             deframer.receive_device(&bytes, |message| match message.unwrap() {
@@ -190,6 +299,19 @@ fn the_vectors_read_back() {
                 }
                 DeviceMessage::Gap(got) => {
                     assert_eq!(got, gap());
+                    seen.push(String::new());
+                }
+                DeviceMessage::Health(got) => {
+                    assert_eq!(got, health());
+                    assert!(got.closes());
+                    seen.push(String::new());
+                }
+                DeviceMessage::CmdResult(got) => {
+                    assert_eq!(got, result());
+                    seen.push(String::new());
+                }
+                DeviceMessage::Log(got) => {
+                    assert_eq!(got, LOG);
                     seen.push(String::new());
                 }
                 DeviceMessage::SyncReply(got) => {

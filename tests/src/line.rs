@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use forebay_wire::ids::Ordinal;
 use forebay_wire::limits::{LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
-use forebay_wire::message::{Ack, ChannelInfo, Gap, Hello, HelloAck, Reading, SyncReply};
+use forebay_wire::message::{
+    Ack, ChannelInfo, CmdResult, Gap, Health, Hello, HelloAck, Reading, SyncReply,
+};
 use forebay_wire::{Counters, Deframer, DeviceMessage, GatewayMessage};
 
 /// A device says Hello each second, so that longer silence means that it is dead.
@@ -31,6 +33,9 @@ pub enum Said {
     },
     Gap(Gap),
     SyncReply(SyncReply),
+    Health(Health),
+    CmdResult(CmdResult),
+    Log(Vec<u8>),
 }
 
 /// The line.
@@ -98,7 +103,7 @@ impl Line {
     ///
     /// # Errors
     /// When the line is closed.
-    pub fn say(&mut self, message: &GatewayMessage) -> io::Result<()> {
+    pub fn say(&mut self, message: &GatewayMessage<'_>) -> io::Result<()> {
         let mut line = [0; LINE_BYTES_MAX];
         let count = message
             .encode(&mut line)
@@ -153,6 +158,9 @@ pub(crate) fn own(message: DeviceMessage<'_>) -> Said {
         DeviceMessage::Channel(info) => Said::Channel(info),
         DeviceMessage::Gap(gap) => Said::Gap(gap),
         DeviceMessage::SyncReply(reply) => Said::SyncReply(reply),
+        DeviceMessage::Health(health) => Said::Health(health),
+        DeviceMessage::CmdResult(result) => Said::CmdResult(result),
+        DeviceMessage::Log(log) => Said::Log(log.0.to_vec()),
         DeviceMessage::Data(data) => Said::Data {
             boot_low: data.boot_low,
             readings: data

@@ -71,7 +71,12 @@ impl Heard {
                     boot.end = Some(end);
                 }
             }
-            Said::Hello(_) | Said::Channel(_) | Said::SyncReply(_) => {}
+            Said::Hello(_)
+            | Said::Channel(_)
+            | Said::SyncReply(_)
+            | Said::Health(_)
+            | Said::CmdResult(_)
+            | Said::Log(_) => {}
         }
     }
 }

@@ -85,7 +85,7 @@ impl Gateway {
         self.next_durable.get(&boot).copied().unwrap_or(0)
     }
 
-    fn answer(&mut self, message: DeviceMessage<'_>) -> Option<GatewayMessage> {
+    fn answer(&mut self, message: DeviceMessage<'_>) -> Option<GatewayMessage<'static>> {
         match message {
             DeviceMessage::Hello(hello) => {
                 (self.boot, self.known) = (Some(hello.boot), 0);
@@ -130,7 +130,10 @@ impl Gateway {
                     &vec![Taken::Gap(gap.reason); gap.count as usize],
                 )
             }
-            DeviceMessage::SyncReply(_) => None,
+            DeviceMessage::SyncReply(_)
+            | DeviceMessage::Health(_)
+            | DeviceMessage::CmdResult(_)
+            | DeviceMessage::Log(_) => None,
         }
     }
 
@@ -146,7 +149,12 @@ impl Gateway {
         self.closed.push((gap.boot, end));
     }
 
-    fn run(&mut self, boot: BootId, first: u64, taken: &[Taken]) -> Option<GatewayMessage> {
+    fn run(
+        &mut self,
+        boot: BootId,
+        first: u64,
+        taken: &[Taken],
+    ) -> Option<GatewayMessage<'static>> {
         let next = self.next.get_mut(&boot)?;
         let end = first + taken.len() as u64;
         if first <= *next && *next < end {
@@ -160,7 +168,7 @@ impl Gateway {
         Some(self.ack(boot))
     }
 
-    fn ack(&mut self, boot: BootId) -> GatewayMessage {
+    fn ack(&mut self, boot: BootId) -> GatewayMessage<'static> {
         self.acked = self.durable_of(boot);
         GatewayMessage::Ack(Ack {
             boot,

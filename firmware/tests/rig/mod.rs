@@ -38,7 +38,7 @@ pub fn channels() -> [ChannelSpec; 2] {
     ]
 }
 
-pub fn line_of(message: GatewayMessage) -> Vec<u8> {
+pub fn line_of(message: GatewayMessage<'_>) -> Vec<u8> {
     let mut line = [0u8; LINE_BYTES_MAX];
     let bytes = message.encode(&mut line).unwrap();
     line[..bytes].to_vec()
@@ -65,6 +65,9 @@ fn name(message: &DeviceMessage<'_>) -> String {
                 reply.id, reply.received.0, reply.sent.0
             )
         }
+        DeviceMessage::Health(_) => "Health".into(),
+        DeviceMessage::CmdResult(result) => format!("CmdResult {} {:?}", result.id, result.status),
+        DeviceMessage::Log(log) => format!("Log {:02x?}", log.0),
     }
 }
 
@@ -105,7 +108,7 @@ impl<const N: usize> Rig<N> {
         }
     }
 
-    pub fn say(&mut self, message: GatewayMessage) {
+    pub fn say(&mut self, message: GatewayMessage<'_>) {
         self.device.on_rx(&line_of(message), self.now);
         assert!(self.device.stats().closes(), "{:?}", self.device.stats());
     }

@@ -126,7 +126,10 @@ fn clock_probes_are_answered_with_two_ordered_stamps() {
                 | Said::Hello(_)
                 | Said::Channel(_)
                 | Said::Data { .. }
-                | Said::Gap(_) => None,
+                | Said::Gap(_)
+                | Said::Health(_)
+                | Said::CmdResult(_)
+                | Said::Log(_) => None,
             })
             .unwrap();
         assert!(

@@ -21,7 +21,13 @@ pub(crate) fn start(options: &Options) -> Qemu {
 pub(crate) fn hello(line: &mut Line) -> Hello {
     line.listen_for(|said| match said {
         Said::Hello(hello) => Some(hello),
-        Said::Channel(_) | Said::Data { .. } | Said::Gap(_) | Said::SyncReply(_) => None,
+        Said::Channel(_)
+        | Said::Data { .. }
+        | Said::Gap(_)
+        | Said::SyncReply(_)
+        | Said::Health(_)
+        | Said::CmdResult(_)
+        | Said::Log(_) => None,
     })
     .unwrap()
 }
@@ -85,7 +91,7 @@ impl Session {
                     assert_eq!(hello.boot, self.hello.boot, "the device started again");
                     self.line.accept(&hello, self.acked).unwrap();
                 }
-                Said::SyncReply(_) => {}
+                Said::SyncReply(_) | Said::Health(_) | Said::CmdResult(_) | Said::Log(_) => {}
             }
         }
     }
@@ -117,7 +123,13 @@ impl Session {
                 Said::Hello(hello) if hello.boot == self.hello.boot => {
                     self.line.accept(hello, self.acked).unwrap();
                 }
-                Said::Hello(_) | Said::Channel(_) | Said::Gap(_) | Said::SyncReply(_) => {}
+                Said::Hello(_)
+                | Said::Channel(_)
+                | Said::Gap(_)
+                | Said::SyncReply(_)
+                | Said::Health(_)
+                | Said::CmdResult(_)
+                | Said::Log(_) => {}
             }
             if let Some(picked) = pick(&said) {
                 return picked;
@@ -138,7 +150,13 @@ impl Session {
         let boot = BootId(self.hello.boot.0.wrapping_add(1));
         self.hello = self.listen_for(|said| match said {
             Said::Hello(hello) => (hello.boot == boot).then(|| hello.clone()),
-            Said::Channel(_) | Said::Data { .. } | Said::Gap(_) | Said::SyncReply(_) => None,
+            Said::Channel(_)
+            | Said::Data { .. }
+            | Said::Gap(_)
+            | Said::SyncReply(_)
+            | Said::Health(_)
+            | Said::CmdResult(_)
+            | Said::Log(_) => None,
         });
         let heard = self.next;
         (self.next, self.acked) = (Ordinal(0), Ordinal(0));
@@ -150,7 +168,13 @@ impl Session {
     pub(crate) fn gap(&mut self) -> Gap {
         self.listen_for(|said| match said {
             Said::Gap(gap) => Some(*gap),
-            Said::Hello(_) | Said::Channel(_) | Said::Data { .. } | Said::SyncReply(_) => None,
+            Said::Hello(_)
+            | Said::Channel(_)
+            | Said::Data { .. }
+            | Said::SyncReply(_)
+            | Said::Health(_)
+            | Said::CmdResult(_)
+            | Said::Log(_) => None,
         })
     }
 
@@ -172,7 +196,13 @@ impl Session {
         self.line.say(&probe).unwrap();
         self.listen_for(|said| match said {
             Said::SyncReply(reply) => (reply.id == ID).then_some(()),
-            Said::Hello(_) | Said::Channel(_) | Said::Data { .. } | Said::Gap(_) => None,
+            Said::Hello(_)
+            | Said::Channel(_)
+            | Said::Data { .. }
+            | Said::Gap(_)
+            | Said::Health(_)
+            | Said::CmdResult(_)
+            | Said::Log(_) => None,
         });
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Device {
     pub(super) closing: Vec<(Source, Ordinal)>,
 }
 
-pub(super) fn line(message: &GatewayMessage) -> Vec<u8> {
+pub(super) fn line(message: &GatewayMessage<'_>) -> Vec<u8> {
     let mut line = [0; LINE_BYTES_MAX];
     let len = message
         .encode(&mut line)

@@ -197,6 +197,7 @@ impl Peer {
             DeviceMessage::Data(data) => self.on_data(&data, now, ledger, sink),
             DeviceMessage::Gap(gap) => self.on_gap(&gap, now, ledger, sink),
             DeviceMessage::SyncReply(reply) => self.on_sync_reply(reply, now.mono, ledger),
+            DeviceMessage::Health(_) | DeviceMessage::CmdResult(_) | DeviceMessage::Log(_) => {}
         }
     }
 

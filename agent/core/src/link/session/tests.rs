@@ -109,12 +109,12 @@ impl Bench {
         self.bytes(&line[..len]);
     }
 
-    fn heard(&mut self) -> Vec<GatewayMessage> {
+    fn heard(&mut self) -> Vec<GatewayMessage<'static>> {
         let mut deframer = Deframer::new();
         let mut out = Vec::new();
         let now = Mono(self.mono);
         for line in self.session.take_output(now).collect::<Vec<_>>() {
-            deframer.receive_gateway(&line, |message| out.push(message.expect("a message")));
+            deframer.receive_gateway(&line, |message| out.push(own(message.expect("a message"))));
         }
         out
     }
@@ -163,7 +163,9 @@ impl Bench {
                             sent: tick,
                         }));
                     }
-                    GatewayMessage::Ack(_) => panic!("an ack before the session is open"),
+                    GatewayMessage::Ack(_) | GatewayMessage::Cmd(_) | GatewayMessage::Config(_) => {
+                        panic!("{message:?} before the session is open")
+                    }
                 }
             }
             self.mono += PROBE_FAST_US;
@@ -219,7 +221,17 @@ impl Bench {
     }
 }
 
-fn ack(next: u64) -> GatewayMessage {
+fn own(message: GatewayMessage<'_>) -> GatewayMessage<'static> {
+    match message {
+        GatewayMessage::HelloAck(ack) => GatewayMessage::HelloAck(ack),
+        GatewayMessage::Ack(ack) => GatewayMessage::Ack(ack),
+        GatewayMessage::SyncReq(request) => GatewayMessage::SyncReq(request),
+        GatewayMessage::Cmd(cmd) => GatewayMessage::Cmd(cmd),
+        GatewayMessage::Config(_) => panic!("a config that nobody asked for"),
+    }
+}
+
+fn ack(next: u64) -> GatewayMessage<'static> {
     GatewayMessage::Ack(Ack {
         boot: BootId(0x0102),
         next: Ordinal(next),
@@ -398,7 +410,9 @@ fn lost_answers_delay_the_session_but_do_not_prevent_it() {
                     }
                 }
                 GatewayMessage::HelloAck(_) => opened_at = Some(probes),
-                GatewayMessage::Ack(_) => panic!("nothing to ack"),
+                GatewayMessage::Ack(_) | GatewayMessage::Cmd(_) | GatewayMessage::Config(_) => {
+                    panic!("nothing to say: {message:?}")
+                }
             }
         }
         bench.mono += PROBE_FAST_US;

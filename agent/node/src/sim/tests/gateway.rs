@@ -82,7 +82,10 @@ impl Session {
                 self.on_gap(gap.first, gap.count);
                 self.ack();
             }
-            DeviceMessage::SyncReply(_) => {}
+            DeviceMessage::SyncReply(_)
+            | DeviceMessage::Health(_)
+            | DeviceMessage::CmdResult(_)
+            | DeviceMessage::Log(_) => {}
         }
     }
 
@@ -114,7 +117,7 @@ impl Session {
         }));
     }
 
-    pub(super) fn send(&self, message: GatewayMessage) {
+    pub(super) fn send(&self, message: GatewayMessage<'_>) {
         let mut line = [0; LINE_BYTES_MAX];
         let count = message.encode(&mut line).unwrap();
         self.handle.write(line[..count].to_vec());
