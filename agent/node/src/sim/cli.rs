@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::json;
-
+use super::report::{count, describe, total};
 use super::{
-    FaultRates, SamplePeriod, SimConfig, SimDeviceInfo, SimDevices, SimLines, SimPlace,
-    SimSnapshot, UID_BASE_DEFAULT,
+    CableFaults, ClockPpm, RingSize, SamplePeriod, SimConfig, SimDevices, SimLines,
+    UID_BASE_DEFAULT, spec,
 };
 
 /// How often the end of the drain is looked for.
@@ -23,7 +22,13 @@ Examples:
   Measure this computer, behind a pty that a config can name:
     forebay device sim --link /tmp/device
   Fifty made-up devices at 100 Hz on a bad cable, for one minute:
-    forebay device sim --devices 50 --no-host-sensors --rate 100 --faults 0.001 --duration 1m")]
+    forebay device sim --devices 50 --no-host-sensors --rate 100 --faults 0.001 --duration 1m
+  A device that loses bytes, hears noise, hangs and is unplugged now and then:
+    forebay device sim --link /tmp/device --faults drop=0.001,noise=0.001,stall=2s/60s,unplug=10s/120s
+
+Faults per byte, as a chance: flip, drop, insert, noise (0 to 0.5), echo (0 to 1).
+Faults by time, as how long in which time: stall (the line hangs), unplug (the device is
+gone and comes back as another tty).")]
 pub struct SimArgs {
     /// Number of devices; the first one measures this computer
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -46,9 +51,18 @@ pub struct SimArgs {
     /// Listen on TCP instead of ptys: the first device here, others on the ports after it
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<SocketAddr>,
-    /// Chance per byte that the cable flips, drops or adds something, 0 to 0.5
-    #[arg(long, default_value_t = 0.0, value_name = "RATE", value_parser = parse_chance)]
-    faults: f64,
+    /// What the cable does wrong: a chance per byte of a flip, drop or insert, or single faults
+    #[arg(long, default_value = "0", value_name = "FAULTS", value_parser = spec::parse)]
+    faults: CableFaults,
+    /// Readings that each device's ring holds: 64, 256, 1024, 2730 or 8192
+    #[arg(long, default_value = "2730", value_name = "N", value_parser = parse_ring)]
+    ring: RingSize,
+    /// How far each device's clock is off and wanders, parts per million
+    #[arg(long, default_value = "0", value_name = "PPM", value_parser = parse_ppm)]
+    clock_ppm: ClockPpm,
+    /// Reset each device once in this time, in the middle of a frame
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    reset: Option<Duration>,
     /// Stop by itself after this long, such as 20s; otherwise at Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
@@ -81,11 +95,12 @@ fn parse_uid(text: &str) -> Result<UidBase, String> {
         .map_err(|_| "must be 1 to 16 hex digits".to_owned())
 }
 
-fn parse_chance(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(chance) if (0.0..=0.5).contains(&chance) => Ok(chance),
-        Ok(_) | Err(_) => Err("must be a number from 0 to 0.5".to_owned()),
-    }
+fn parse_ring(text: &str) -> Result<RingSize, String> {
+    RingSize::new(text.parse().unwrap_or(0))
+}
+
+fn parse_ppm(text: &str) -> Result<ClockPpm, String> {
+    ClockPpm::new(text.parse().unwrap_or(u32::MAX))
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -109,7 +124,10 @@ impl SimArgs {
                     link: self.link.clone(),
                 },
             },
-            faults: FaultRates::even(self.faults),
+            faults: self.faults,
+            ring: self.ring,
+            clock: self.clock_ppm,
+            resets: self.reset,
         }
     }
 }
@@ -141,13 +159,15 @@ fn simulate(args: &SimArgs) -> io::Result<()> {
         devices.stop_sampling();
         // A second signal ends the drain.
         tokio::select! {
-            () = drained(&devices) => Ok(()),
+            () = drained(&devices, args.faults.unplug.is_some()) => Ok(()),
             ended = wait_for_end(Some(args.drain)) => ended,
         }
     })?;
-    for snapshot in devices.stop()? {
-        writeln!(out, "{}", count(&snapshot, args.json))?;
+    let snapshots = devices.stop()?;
+    for snapshot in &snapshots {
+        writeln!(out, "{}", count(snapshot, args.json))?;
     }
+    writeln!(out, "{}", total(&snapshots, args.json))?;
     out.flush()
 }
 
@@ -169,69 +189,23 @@ async fn wait_for_end(time: Option<Duration>) -> io::Result<()> {
     Ok(())
 }
 
-/// Until no device holds a reading that a gateway could still take.
-async fn drained(devices: &SimDevices) {
+/// Until no device holds anything that a gateway could still take. One that may have
+/// been unplugged just now needs a while to be found again.
+async fn drained(devices: &SimDevices, may_be_unplugged: bool) {
     // The last sample may be under way while sampling is being stopped.
     tokio::time::sleep(super::limits::WAIT_MAX * 2).await;
     while devices
         .snapshot()
         .iter()
-        .any(|device| device.open && device.waiting > 0)
+        .any(|device| (device.open || may_be_unplugged) && device.holds_something())
     {
         tokio::time::sleep(DRAIN_LOOK).await;
     }
 }
 
-fn describe(info: &SimDeviceInfo, as_json: bool) -> String {
-    let (key, place) = match &info.place {
-        SimPlace::Pty { path, link } => {
-            ("path", link.as_ref().unwrap_or(path).display().to_string())
-        }
-        SimPlace::Tcp(address) => ("address", address.to_string()),
-        SimPlace::InProcess => ("in_process", "true".to_owned()),
-    };
-    if as_json {
-        json!({"uid": info.uid.to_string(), key: place, "channels": info.channels}).to_string()
-    } else {
-        format!(
-            "device {} at {place} measures {}",
-            info.uid,
-            info.channels.join(", ")
-        )
-    }
-}
-
-fn count(device: &SimSnapshot, as_json: bool) -> String {
-    if as_json {
-        json!({
-            "uid": device.uid.to_string(),
-            "boot": device.boot.0,
-            "produced": device.produced,
-            "acked": device.acked,
-            "waiting": device.waiting,
-            "gaps": device.gaps,
-            "resends": device.resends,
-            "bad_frames": device.bad_frames,
-            "faults": device.faults,
-            "missed_samples": device.missed_samples,
-        })
-        .to_string()
-    } else {
-        format!(
-            "device {}: produced {}, acked {}, waiting {}, overwritten {}, resends {}, bad frames {}",
-            device.uid,
-            device.produced,
-            device.acked,
-            device.waiting,
-            device.gaps,
-            device.resends,
-            device.bad_frames
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::FaultRates;
     use super::*;
     use clap::Parser;
 
@@ -243,7 +217,7 @@ mod tests {
 
     #[test]
     fn options_become_a_config() {
-        let line = "sim --devices 50 --rate 100 --seed 7 --uid-base ff00 --faults 0.03 --duration 1m --json";
+        let line = "sim --devices 50 --rate 100 --seed 7 --uid-base ff00 --faults 0.03 --duration 1m --ring 256 --clock-ppm 40 --reset 30s --json";
         let args = Outer::try_parse_from(line.split(' ')).unwrap().sim;
         let config = args.config();
         assert_eq!(
@@ -251,7 +225,10 @@ mod tests {
             (50, 10_000, 7)
         );
         assert_eq!(config.uid(1).to_string(), "000000000000ff01");
-        assert_eq!(config.faults, FaultRates::even(0.03));
+        assert_eq!(config.faults, FaultRates::even(0.03).into());
+        assert_eq!(config.ring, RingSize::new(256).unwrap());
+        assert_eq!(config.clock, ClockPpm::new(40).unwrap());
+        assert_eq!(config.resets, Some(Duration::from_secs(30)));
         assert_eq!(args.duration, Some(Duration::from_secs(60)));
     }
 
@@ -261,6 +238,21 @@ mod tests {
             ("no rate", "sim --rate 0", "must be from 0.001 to 10000 Hz"),
             ("a word", "sim --rate fast", "is no number"),
             ("too bad a cable", "sim --faults 0.6", "from 0 to 0.5"),
+            (
+                "no such fault",
+                "sim --faults flop=1",
+                "\"flop\" is no fault",
+            ),
+            (
+                "no such ring",
+                "sim --ring 100",
+                "must be one of 64, 256, 1024, 2730, 8192",
+            ),
+            (
+                "no clock",
+                "sim --clock-ppm 50001",
+                "must be from 0 to 50000",
+            ),
             ("no hex", "sim --uid-base xyz", "1 to 16 hex digits"),
             ("back in time", "sim --duration=-5s", "must not be negative"),
             (

@@ -2,11 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use forebay_firmware::wire::ids::{BootId, DeviceUid};
 
-use super::faults::FaultRates;
-use super::limits::RATE_HZ_MAX;
+use super::board::RingSize;
+use super::drift::ClockPpm;
+use super::limits::{DEVICES_MAX, RATE_HZ_MAX, RESET_EACH_MIN, SPELL_EACH_MAX};
+use super::spec::CableFaults;
 
 /// Uid of the first device unless another is given; the others count up.
 pub const UID_BASE_DEFAULT: u64 = 0xf0be_a000_0000_0001;
@@ -70,7 +73,12 @@ pub struct SimConfig {
     /// Boot id of all devices; none: drawn at random, as each start is a boot.
     pub boot: Option<BootId>,
     pub lines: SimLines,
-    pub faults: FaultRates,
+    pub faults: CableFaults,
+    pub ring: RingSize,
+    /// How far each device's own clock may be off.
+    pub clock: ClockPpm,
+    /// Each device is reset once in this time.
+    pub resets: Option<Duration>,
 }
 
 impl Default for SimConfig {
@@ -83,7 +91,10 @@ impl Default for SimConfig {
             uid_base: UID_BASE_DEFAULT,
             boot: None,
             lines: SimLines::Ptys { link: None },
-            faults: FaultRates::default(),
+            faults: CableFaults::default(),
+            ring: RingSize::default(),
+            clock: ClockPpm::default(),
+            resets: None,
         }
     }
 }
@@ -91,6 +102,33 @@ impl Default for SimConfig {
 impl SimConfig {
     pub(super) fn uid(&self, device: u32) -> DeviceUid {
         DeviceUid(self.uid_base.wrapping_add(u64::from(device)).to_be_bytes())
+    }
+
+    /// # Errors
+    /// What cannot be simulated, and why.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(1..=DEVICES_MAX).contains(&self.devices) {
+            return Err(format!(
+                "devices: {} is not from 1 to {DEVICES_MAX}",
+                self.devices
+            ));
+        }
+        let resets = self.resets.unwrap_or(RESET_EACH_MIN);
+        if !(RESET_EACH_MIN..=SPELL_EACH_MAX).contains(&resets) {
+            return Err(format!(
+                "reset: {resets:?} is not from {RESET_EACH_MIN:?} to a day"
+            ));
+        }
+        match &self.lines {
+            SimLines::Ptys { link: None } | SimLines::InProcess if self.faults.unplug.is_some() => {
+                Err(
+                    "unplug: a device comes back under another path, so it needs a link or an \
+                     address by which a gateway finds it again"
+                        .to_owned(),
+                )
+            }
+            SimLines::Ptys { .. } | SimLines::InProcess | SimLines::Tcp { .. } => Ok(()),
+        }
     }
 }
 

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_firmware::wire::ids::Tick;
-
 use super::device::SimDevice;
+use super::drift::Elapsed;
 use super::limits::WAIT_MAX;
 use super::line::WaitsFor;
 use super::snapshot::SimSnapshot;
@@ -61,7 +60,7 @@ impl Shared {
 #[derive(Debug)]
 struct Slot {
     device: SimDevice,
-    due: Option<Tick>,
+    due: Option<Elapsed>,
     ready: bool,
 }
 
@@ -69,25 +68,25 @@ struct Slot {
 pub(super) struct Fleet {
     slots: Vec<Slot>,
     shared: Arc<Shared>,
-    booted: Instant,
-    looked: Option<Tick>,
+    started: Instant,
+    looked: Option<Elapsed>,
 }
 
 impl Fleet {
-    /// Devices whose ticks count from `booted`.
-    pub(super) fn new(devices: Vec<SimDevice>, shared: Arc<Shared>, booted: Instant) -> Self {
+    /// Devices that boot at `started`.
+    pub(super) fn new(devices: Vec<SimDevice>, shared: Arc<Shared>, started: Instant) -> Self {
         let slots = devices
             .into_iter()
             .map(|device| Slot {
                 device,
-                due: Some(Tick(0)),
+                due: Some(Elapsed(0)),
                 ready: true,
             })
             .collect();
         Self {
             slots,
             shared,
-            booted,
+            started,
             looked: None,
         }
     }
@@ -102,8 +101,8 @@ impl Fleet {
         Ok(())
     }
 
-    fn now(&self) -> Tick {
-        Tick(u64::try_from(self.booted.elapsed().as_micros()).unwrap_or(u64::MAX))
+    fn now(&self) -> Elapsed {
+        Elapsed(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
     fn look_for_peers(&mut self) {
@@ -114,7 +113,7 @@ impl Fleet {
         }
         self.looked = Some(now);
         for slot in &mut self.slots {
-            if matches!(slot.device.line().waits_for(), WaitsFor::Look) {
+            if matches!(slot.device.waits_for(), WaitsFor::Look) {
                 slot.ready |= slot.device.look();
             }
         }
@@ -153,7 +152,7 @@ impl Fleet {
         let mut waited = Vec::with_capacity(self.slots.len());
         let mut places = Vec::with_capacity(self.slots.len());
         for (at, slot) in self.slots.iter().enumerate() {
-            match slot.device.line().waits_for() {
+            match slot.device.waits_for() {
                 WaitsFor::Bytes(fd) => waited.push(Waited::new(fd, slot.device.is_blocked())),
                 WaitsFor::Peer(fd) => waited.push(Waited::new(fd, false)),
                 WaitsFor::Look => continue,

@@ -22,5 +22,19 @@ pub const HOST_REFRESH: Duration = Duration::from_millis(250);
 pub const TEMPERATURE_REFRESH: Duration = Duration::from_secs(1);
 /// A figure of this computer that is older than this is stale.
 pub const HOST_STALE: Duration = Duration::from_secs(5);
+/// Longest piece of noise on a line.
+pub const NOISE_BYTES_MAX: usize = 16;
+/// Sizes of a device's ring that there are, readings.
+pub const RINGS: [u32; 5] = [64, 256, 1024, 2730, 8192];
+/// Shortest fault that lasts.
+pub const SPELL_MIN: Duration = Duration::from_millis(1);
+/// Longest time between two faults that last, and between two resets.
+pub const SPELL_EACH_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Shortest time between two resets: a boot must have the time to say Hello.
+pub const RESET_EACH_MIN: Duration = Duration::from_millis(100);
+/// How far a device's clock may be off, parts per million: a bad RC oscillator's.
+pub const CLOCK_PPM_MAX: u32 = 50_000;
+/// A device's clock swings once in this time.
+pub const WANDER_PERIOD: Duration = Duration::from_secs(600);
 
 const _: () = assert!(TEMPERATURE_REFRESH.as_millis() < HOST_STALE.as_millis());

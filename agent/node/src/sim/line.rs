@@ -1,5 +1,8 @@
 //! The wire out of a simulated device: a pty, a TCP listener that takes one
 //! peer at a time, or a socket pair inside this process. Never waits.
+//!
+//! A line can be unplugged and plugged in again: a pty comes back under another
+//! path, as a tty does, and its link follows; a listener under its old address.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,16 +10,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use crate::ports::pty::Pty;
+use super::link::{PtyLink, PtySocket};
 
 #[derive(Debug)]
 pub(super) enum Line {
-    Pty {
-        pty: Pty,
-        up: bool,
-    },
+    Pty(PtySocket),
     Tcp {
-        listener: TcpListener,
+        address: SocketAddr,
+        /// None: unplugged.
+        listener: Option<TcpListener>,
         peer: Option<TcpStream>,
     },
     InProcess(Option<UnixStream>),
@@ -34,27 +36,23 @@ pub(super) enum WaitsFor<'line> {
 }
 
 impl Line {
-    /// A pty, and the path that a gateway opens.
-    pub(super) fn pty() -> io::Result<(Self, PathBuf)> {
-        let pty = Pty::open()
-            .map_err(|error| io::Error::new(error.kind(), format!("no pty: {error}")))?;
-        let path = pty.slave().to_path_buf();
-        Ok((Self::Pty { pty, up: false }, path))
+    /// A pty, and the path that a gateway opens; `link` is made a symlink to it.
+    pub(super) fn pty(link: Option<PathBuf>) -> io::Result<(Self, PathBuf)> {
+        let socket = PtySocket::open(link.map(PtyLink::at))?;
+        let path = socket.path()?;
+        Ok((Self::Pty(socket), path))
     }
 
     /// A listener, and the address that it got.
     pub(super) fn tcp(address: SocketAddr) -> io::Result<(Self, SocketAddr)> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
-        let listener = TcpListener::bind(address).map_err(named)?;
-        listener.set_nonblocking(true)?;
+        let listener = listen(address)?;
         let address = listener.local_addr()?;
-        Ok((
-            Self::Tcp {
-                listener,
-                peer: None,
-            },
+        let line = Self::Tcp {
             address,
-        ))
+            listener: Some(listener),
+            peer: None,
+        };
+        Ok((line, address))
     }
 
     /// The line and the gateway's end of it.
@@ -65,18 +63,51 @@ impl Line {
         Ok((Self::InProcess(Some(ours)), theirs))
     }
 
+    /// Gone for its gateway. What is on the wire is lost.
+    pub(super) fn unplug(&mut self) {
+        match self {
+            Self::Pty(socket) => socket.unplug(),
+            Self::Tcp { listener, peer, .. } => {
+                *listener = None;
+                *peer = None;
+            }
+            Self::InProcess(stream) => *stream = None,
+        }
+    }
+
+    /// Back again. A socket pair has no way back.
+    ///
+    /// # Errors
+    /// No pty to be had, or its address is taken: to be tried again.
+    pub(super) fn plug_in(&mut self) -> io::Result<()> {
+        match self {
+            Self::Pty(socket) => socket.plug_in(),
+            Self::Tcp {
+                address, listener, ..
+            } => {
+                if listener.is_none() {
+                    *listener = Some(listen(*address)?);
+                }
+                Ok(())
+            }
+            Self::InProcess(_) => Ok(()),
+        }
+    }
+
     pub(super) fn waits_for(&self) -> WaitsFor<'_> {
         match self {
-            Self::Pty { pty, up: true } => WaitsFor::Bytes(pty.as_fd()),
             // A pty without a peer is "ready" all the time.
-            Self::Pty { up: false, .. } | Self::InProcess(None) => WaitsFor::Look,
+            Self::Pty(socket) => socket
+                .open_end()
+                .map_or(WaitsFor::Look, |pty| WaitsFor::Bytes(pty.as_fd())),
             Self::Tcp {
                 peer: Some(peer), ..
             } => WaitsFor::Bytes(peer.as_fd()),
             Self::Tcp {
-                listener,
-                peer: None,
+                listener: Some(listener),
+                ..
             } => WaitsFor::Peer(listener.as_fd()),
+            Self::Tcp { listener: None, .. } | Self::InProcess(None) => WaitsFor::Look,
             Self::InProcess(Some(stream)) => WaitsFor::Bytes(stream.as_fd()),
         }
     }
@@ -84,12 +115,9 @@ impl Line {
     /// Whether a gateway has the line open, looking anew where it is not.
     pub(super) fn look(&mut self) -> bool {
         match self {
-            Self::Pty { pty, up } => {
-                *up = *up || pty.peer_open().unwrap_or(false);
-                *up
-            }
-            Self::Tcp { listener, peer } => {
-                if peer.is_none() {
+            Self::Pty(socket) => socket.look(),
+            Self::Tcp { listener, peer, .. } => {
+                if let Some(listener) = listener.as_ref().filter(|_| peer.is_none()) {
                     *peer = accept(listener);
                 }
                 peer.is_some()
@@ -101,14 +129,9 @@ impl Line {
     /// Bytes that came in; none: nothing now, or nobody there.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> Option<usize> {
         let result = match self {
-            Self::Pty { pty, up: true } => (&*pty).read(buf),
-            Self::Tcp {
-                peer: Some(peer), ..
-            } => peer.read(buf),
-            Self::InProcess(Some(stream)) => stream.read(buf),
-            Self::Pty { up: false, .. } | Self::Tcp { peer: None, .. } | Self::InProcess(None) => {
-                return None;
-            }
+            Self::Pty(socket) => socket.open_end()?.read(buf),
+            Self::Tcp { peer, .. } => peer.as_mut()?.read(buf),
+            Self::InProcess(stream) => stream.as_mut()?.read(buf),
         };
         match result {
             Ok(count) if count > 0 => Some(count),
@@ -123,20 +146,16 @@ impl Line {
     /// How many bytes the line took. Without a peer it takes all of them, as a
     /// wire does that leads nowhere.
     pub(super) fn write(&mut self, bytes: &[u8]) -> usize {
-        let result = match self {
-            Self::Pty { pty, up: true } => (&*pty).write(bytes),
-            Self::Tcp {
-                peer: Some(peer), ..
-            } => peer.write(bytes),
-            Self::InProcess(Some(stream)) => stream.write(bytes),
-            Self::Pty { up: false, .. } | Self::Tcp { peer: None, .. } | Self::InProcess(None) => {
-                return bytes.len();
-            }
+        let written = match self {
+            Self::Pty(socket) => socket.open_end().map(|mut pty| pty.write(bytes)),
+            Self::Tcp { peer, .. } => peer.as_mut().map(|peer| peer.write(bytes)),
+            Self::InProcess(stream) => stream.as_mut().map(|stream| stream.write(bytes)),
         };
-        match result {
-            Ok(count) => count,
-            Err(error) if is_passing(&error) => 0,
-            Err(_) => {
+        match written {
+            None => bytes.len(),
+            Some(Ok(count)) => count,
+            Some(Err(error)) if is_passing(&error) => 0,
+            Some(Err(_)) => {
                 self.hang_up();
                 bytes.len()
             }
@@ -145,7 +164,7 @@ impl Line {
 
     fn hang_up(&mut self) {
         match self {
-            Self::Pty { up, .. } => *up = false,
+            Self::Pty(socket) => socket.hang_up(),
             Self::Tcp { peer, .. } => *peer = None,
             Self::InProcess(stream) => *stream = None,
         }
@@ -154,6 +173,13 @@ impl Line {
 
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"));
+    let listener = TcpListener::bind(address).map_err(named)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 fn accept(listener: &TcpListener) -> Option<TcpStream> {

@@ -7,18 +7,28 @@
 
 pub mod limits;
 
-mod config;
 mod dice;
+mod drift;
 mod faults;
 mod host;
 mod source;
+mod spells;
 mod synthetic;
+
+mod board;
+mod spec;
+
+mod link;
 
 mod line;
 mod snapshot;
 
+mod config;
+
 mod device;
 mod fleet;
+
+mod report;
 
 mod cli;
 
@@ -30,12 +40,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use forebay_firmware::wire::ids::{BootId, DeviceUid, Tick};
+use forebay_firmware::wire::ids::{BootId, DeviceUid};
 
+pub use board::{EarlierBoots, RingSize};
 pub use cli::{SimArgs, run};
 pub use config::{SamplePeriod, SimConfig, SimLines, UID_BASE_DEFAULT};
-pub use faults::FaultRates;
+pub use drift::ClockPpm;
+pub use faults::{ByteFaults, FaultCounts, FaultRates};
 pub use snapshot::SimSnapshot;
+pub use spec::CableFaults;
+pub use spells::Spell;
 
 use device::{Identity, SimDevice};
 use fleet::{Fleet, Shared};
@@ -47,6 +61,7 @@ use source::Source;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SimPlace {
     Pty {
+        /// Until it is unplugged.
         path: PathBuf,
         /// A symlink to it, if one was asked for.
         link: Option<PathBuf>,
@@ -77,17 +92,12 @@ impl SimDevices {
     /// Boots all devices.
     ///
     /// # Errors
-    /// Too many devices, no pty or address to be had, or a path of the link
-    /// that is not a symlink.
+    /// Something that cannot be simulated, no pty or address to be had, or a path
+    /// of the link that is not a symlink.
     pub fn spawn(config: SimConfig) -> io::Result<Self> {
-        if !(1..=limits::DEVICES_MAX).contains(&config.devices) {
-            let why = format!(
-                "devices: {} is not from 1 to {}",
-                config.devices,
-                limits::DEVICES_MAX
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
+        config
+            .check()
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let probe = if config.host_sensors {
             Some(HostProbe::start()?)
         } else {
@@ -98,7 +108,6 @@ impl SimDevices {
             None => BootId(getrandom::u32().map_err(io::Error::other)?),
         };
         let mut devices = Vec::new();
-        // Built up in the handle, so that an error on the way removes the links.
         let mut handle = Self {
             infos: Vec::new(),
             streams: Vec::new(),
@@ -113,15 +122,17 @@ impl SimDevices {
             let identity = Identity {
                 uid,
                 boot,
+                ring: config.ring,
                 faults: config.faults,
+                clock: config.clock,
+                resets: config.resets,
                 seed: dice::hash(config.seed, !u64::from(number)),
             };
             let channels = sources
                 .into_iter()
                 .map(|source| (source, config.period.micros()))
                 .collect();
-            let device =
-                SimDevice::new(identity, channels, line, Tick(0)).map_err(io::Error::other)?;
+            let device = SimDevice::new(identity, channels, line).map_err(io::Error::other)?;
             devices.push(device);
         }
         handle.shared = Arc::new(Shared::new(&devices));
@@ -150,11 +161,8 @@ impl SimDevices {
         let uid = config.uid(number);
         let (line, place) = match &config.lines {
             SimLines::Ptys { link } => {
-                let (line, path) = Line::pty()?;
                 let link = link.as_ref().map(|link| numbered(link, number));
-                if let Some(link) = &link {
-                    point(link, &path)?;
-                }
+                let (line, path) = Line::pty(link.clone())?;
                 (line, SimPlace::Pty { path, link })
             }
             SimLines::Tcp { listen } => {
@@ -219,23 +227,11 @@ impl SimDevices {
 
     fn end(&mut self) -> io::Result<()> {
         self.shared.stop();
-        let ended = self.thread.take().map_or(Ok(()), |thread| {
+        self.thread.take().map_or(Ok(()), |thread| {
             thread
                 .join()
                 .unwrap_or_else(|_| Err(io::Error::other("the devices' thread panicked")))
-        });
-        for info in self.infos.drain(..) {
-            if let SimPlace::Pty {
-                path,
-                link: Some(link),
-            } = info.place
-                && std::fs::read_link(&link).is_ok_and(|target| target == path)
-            {
-                // Somebody else removed it in this moment: as well.
-                let _ = std::fs::remove_file(link);
-            }
-        }
-        ended
+        })
     }
 }
 
@@ -263,17 +259,6 @@ fn nth_address(first: SocketAddr, number: u32) -> io::Result<SocketAddr> {
     let port = u16::try_from(port)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("no port {port}")))?;
     Ok(SocketAddr::new(first.ip(), port))
-}
-
-/// Points a symlink at a pty, in the place of an older one.
-fn point(link: &std::path::Path, at: &std::path::Path) -> io::Result<()> {
-    let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("link {}: {error}", link.display()))
-    };
-    if std::fs::symlink_metadata(link).is_ok_and(|found| found.is_symlink()) {
-        std::fs::remove_file(link).map_err(named)?;
-    }
-    std::os::unix::fs::symlink(at, link).map_err(named)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ async fn a_bad_cable_loses_nothing() {
     // device must have little to say.
     let rows = [("1 in 1000", 0.001, 50.0, 200), ("1 in 100", 0.01, 5.0, 20)];
     for (name, rate, hz, count) in rows {
-        let faults = FaultRates::even(rate);
+        let faults = FaultRates::even(rate).into();
         let config = SimConfig {
             faults,
             ..made_up(2, hz)
@@ -96,6 +96,131 @@ async fn a_bad_cable_loses_nothing() {
         }
         let faults: u64 = snapshots.iter().map(|device| device.faults).sum();
         assert!(faults > 0, "{name}: {snapshots:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cable_that_hangs_and_falls_out_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let spell = |lasts, each| {
+        let ms = std::time::Duration::from_millis;
+        Some(Spell::new(ms(lasts), ms(each)).unwrap())
+    };
+    let rows = [
+        ("stall", spell(100, 400), None),
+        ("unplug", None, spell(100, 700)),
+        ("both", spell(50, 300), spell(50, 600)),
+    ];
+    for (name, stall, unplug) in rows {
+        let link = Some(dir.path().join(name));
+        let faults = CableFaults {
+            rates: FaultRates {
+                noise: 0.001,
+                echo: 0.01,
+                ..FaultRates::default()
+            },
+            stall,
+            unplug,
+        };
+        let config = SimConfig {
+            faults,
+            clock: ClockPpm::new(40_000).unwrap(),
+            lines: SimLines::Ptys { link },
+            ..made_up(2, 50.0)
+        };
+        let devices = SimDevices::spawn(config).unwrap();
+        let places = devices.paths().iter().map(|path| serial(path)).collect();
+        let mut gateway = Gateway::new(places);
+        gateway
+            .until("three of each", |_| {
+                let all = devices.snapshot();
+                all.iter().all(|device| {
+                    (stall.is_none() || device.stalls >= 3)
+                        && (unplug.is_none() || device.unplugs >= 3)
+                })
+            })
+            .await;
+        let (snapshots, sessions) = drain(devices, gateway).await;
+        for (number, session) in (0..).zip(&sessions) {
+            check_made_up(session, number);
+        }
+        for device in snapshots {
+            assert!(device.closes() && device.gaps == 0, "{name}: {device:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn resets_end_boots_whose_sums_close() {
+    let config = SimConfig {
+        resets: Some(std::time::Duration::from_millis(300)),
+        ring: RingSize::new(64).unwrap(),
+        ..made_up(2, 100.0)
+    };
+    let devices = SimDevices::spawn(config).unwrap();
+    let places = devices.paths().iter().map(|path| serial(path)).collect();
+    let mut gateway = Gateway::new(places);
+    gateway
+        .until("some boots", |sessions| {
+            let all = devices.snapshot();
+            let met = all.iter().zip(sessions);
+            met.into_iter()
+                .all(|(device, session)| device.earlier.boots >= 4 && session.boot == device.boot)
+        })
+        .await;
+    for device in devices.stop().unwrap() {
+        assert!(device.closes(), "{device:?}");
+        assert!(device.earlier.produced > device.earlier.acked, "{device:?}");
+        assert_eq!(device.boot.0, 7 + device.earlier.boots, "{device:?}");
+    }
+    gateway.ports.stop().await;
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_a_reason() {
+    let unplug = Some(Spell::new(limits::SPELL_MIN, limits::SPELL_EACH_MAX).unwrap());
+    let unplugged = CableFaults {
+        unplug,
+        ..CableFaults::default()
+    };
+    let step = std::time::Duration::from_micros(1);
+    let resets = |resets| SimConfig {
+        resets: Some(resets),
+        ..made_up(1, 1.0)
+    };
+    for (name, config, want) in [
+        (
+            "nobody would find it",
+            SimConfig {
+                faults: unplugged,
+                ..made_up(1, 1.0)
+            },
+            Some("unplug: a device comes back under another path"),
+        ),
+        (
+            "reset limit-1",
+            resets(limits::RESET_EACH_MIN - step),
+            Some("reset: 99.999ms is not"),
+        ),
+        ("reset limit", resets(limits::RESET_EACH_MIN), None),
+        ("reset limit+1", resets(limits::RESET_EACH_MIN + step), None),
+        (
+            "reset longest-1",
+            resets(limits::SPELL_EACH_MAX - step),
+            None,
+        ),
+        ("reset longest", resets(limits::SPELL_EACH_MAX), None),
+        (
+            "reset longest+1",
+            resets(limits::SPELL_EACH_MAX + step),
+            Some("to a day"),
+        ),
+    ] {
+        let error = config.check().err();
+        match want {
+            Some(want) => assert!(error.is_some_and(|error| error.contains(want)), "{name}"),
+            None => assert_eq!(error, None, "{name}"),
+        }
     }
 }
 
@@ -172,7 +297,7 @@ async fn a_gateway_that_never_reads_stops_no_sampling_and_the_loss_is_counted() 
         .unwrap();
     let places = vec![serial(&paths[1])];
     let mut gateway = Gateway::new(places);
-    let enough = 3 * device::RING_READINGS as u64;
+    let enough = 3 * 2730;
     gateway
         .until("an overwritten ring", |_| {
             devices.snapshot()[0].produced > enough

@@ -60,6 +60,9 @@ impl Session {
     pub(super) fn on_message(&mut self, message: DeviceMessage<'_>) {
         match message {
             DeviceMessage::Hello(hello) => {
+                if self.uid.is_some() && self.boot != hello.boot {
+                    self.next = Ordinal(0);
+                }
                 self.uid = Some(hello.uid);
                 self.boot = hello.boot;
                 self.send(GatewayMessage::HelloAck(HelloAck {
@@ -77,6 +80,13 @@ impl Session {
             DeviceMessage::Data(data) => {
                 self.on_data(&data);
                 self.ack();
+            }
+            DeviceMessage::Gap(gap) if gap.boot != self.boot => {
+                self.send(GatewayMessage::Ack(Ack {
+                    boot: gap.boot,
+                    next: Ordinal(gap.first.0 + gap.count),
+                    credit: WINDOW_FRAMES_MAX,
+                }));
             }
             DeviceMessage::Gap(gap) => {
                 self.on_gap(gap.first, gap.count);
