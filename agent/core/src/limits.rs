@@ -31,6 +31,8 @@ pub const OFFSET_RANGES_MAX: usize = 256;
 pub const UPSTREAM_PARTITIONS_MAX: usize = 1 << 18;
 /// Ranges of all these together, 16 bytes each.
 pub const UPSTREAM_RANGES_MAX: usize = 1 << 22;
+/// Devices of all gateways that it keeps a ledger of, each with its boots.
+pub const UPSTREAM_DEVICES_MAX: usize = 1 << 16;
 /// How long a hole in what was applied may stay before the gateway is asked to
 /// send again, us. Twice as long after each time.
 pub const HOLE_PATIENCE_US: u64 = 2_000_000;

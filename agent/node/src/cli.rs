@@ -16,6 +16,7 @@ use crate::upstream::{self, UpstreamArgs};
 use crate::verify::{self, VerifyArgs};
 
 mod checkpoint;
+mod ledger;
 mod log;
 mod query;
 mod replay;

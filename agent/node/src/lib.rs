@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod progress;
+pub mod table;
 pub mod terminal;
 
 pub mod ports;

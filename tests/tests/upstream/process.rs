@@ -122,6 +122,14 @@ async fn each_reading_is_applied_once_whatever_is_cut() {
         (last.rejected, last.beyond, last.gateways, last.partitions),
         (0, 0, 1, 2)
     );
+    let (sink, applier) = EmbeddedSink::open_existing(dir.path()).unwrap();
+    let (_, _, tally) = applier.ledger().devices().next().expect("one device");
+    let total = tally.total();
+    assert_eq!(
+        (total.readings, total.gap_total()),
+        (want.readings, want.gap_readings)
+    );
+    drop(sink);
     check_exactly_once(&exported(dir.path()), OFFSETS, 2);
 }
 
@@ -256,14 +264,31 @@ async fn status_is_answered_rejects_are_kept_and_a_second_opening_is_refused() {
     let socket = dir.path().join("upstream.sock");
     let asked = socket.clone();
     let ask = move |request: Value| local::ask(&asked, &request);
-    let (status, refused) =
-        tokio::task::spawn_blocking(move || (ask(json!({ "status": {} })), ask(json!({ "x": 1 }))))
-            .await
-            .unwrap();
-    let status = status.unwrap();
+    let questions = [
+        json!({ "status": {} }),
+        json!({ "status": { "ledger": true } }),
+        json!({ "query": "status", "ledger": true }),
+        json!({ "query": "rollup" }),
+    ];
+    let answers = tokio::task::spawn_blocking(move || questions.map(ask));
+    let [status, ledger, as_agent, refused] = answers.await.unwrap();
+    let (mut status, ledger) = (status.unwrap(), ledger.unwrap());
     assert_eq!(
         (&status["readings"], &status["rejected"]),
         (&json!(9), &json!(1))
+    );
+    status["ledger"] = ledger["ledger"].clone();
+    assert_eq!(status, ledger);
+    assert_eq!(as_agent.unwrap(), ledger);
+    // Ordinals 0 to 9, of which the first gap names 0 to 2 as well.
+    let device = &ledger["ledger"]["devices"][0];
+    assert_eq!(
+        (
+            &device["readings"],
+            &device["gaps"]["by_reason"]["ring_full"],
+            &device["twice"]
+        ),
+        (&json!(9), &json!(3), &json!(2))
     );
     assert!(refused.unwrap_err().contains("status"));
 

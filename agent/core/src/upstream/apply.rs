@@ -9,12 +9,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use forebay_wire::ids::DeviceUid;
 use serde_json::json;
 
 use super::counters::Counters;
 use super::history::Verdict;
 use super::holes::Holes;
 use super::keys::{RowKey, Source, parse_mark};
+use super::ledger::{DEVICE_PREFIX, LEDGER_KEY, UpstreamLedger};
 use super::ranges::OffsetRange;
 use super::rows::pieces;
 use super::state::UpstreamState;
@@ -90,6 +92,7 @@ pub struct Applier {
     /// Partitions of which something came since the last [`Applier::committed`].
     touched: BTreeSet<Source>,
     holes: Holes,
+    ledger: UpstreamLedger,
     rows: Vec<SinkWrite>,
     /// Later writes of one key replace earlier ones.
     others: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
@@ -128,6 +131,12 @@ impl Applier {
                 .load_meta(&key, &value)
                 .ok_or_else(|| bad("the entry", &key))?;
         }
+        let Counters {
+            readings,
+            gap_records,
+            ..
+        } = applier.counters;
+        applier.ledger.loaded(readings + gap_records > 0);
         Ok(applier)
     }
 
@@ -138,6 +147,10 @@ impl Applier {
             let name = std::str::from_utf8(name).ok()?;
             let log_id = LogId(value.try_into().ok()?);
             self.current.insert(GatewayName::new(name).ok()?, log_id);
+        } else if let Some(name) = key.strip_prefix(DEVICE_PREFIX) {
+            self.ledger.load_device(name, value)?;
+        } else if key == LEDGER_KEY {
+            self.ledger.load_head(value)?;
         } else if key == SESSION_KEY {
             self.session = Some(SessionNonce(value.try_into().ok()?));
         } else if key == COUNTERS_KEY {
@@ -217,7 +230,9 @@ impl Applier {
                 texts.iter().map(String::as_bytes).collect()
             }
             DataBody::Readings(records) => {
-                texts = records[indices()].iter().map(|r| self.counted(r)).collect();
+                let records = &records[indices()];
+                self.ledger.take(&message.id.gateway, records);
+                texts = records.iter().map(|r| self.counted(r)).collect();
                 texts.iter().map(String::as_bytes).collect()
             }
             DataBody::Rows(rows) => {
@@ -328,6 +343,9 @@ impl Applier {
             return Vec::new();
         }
         self.keep_counters();
+        for (key, value) in self.ledger.take_writes() {
+            self.put(Table::Meta, key, Some(value));
+        }
         self.bytes = 0;
         let mut out = std::mem::take(&mut self.rows);
         let others = std::mem::take(&mut self.others);
@@ -390,6 +408,18 @@ impl Applier {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// What was applied of each device.
+    #[must_use]
+    pub fn ledger(&self) -> &UpstreamLedger {
+        &self.ledger
+    }
+
+    /// Devices whose part of the ledger is durable in another form than at the last
+    /// call, when it is asked after a commit.
+    pub fn take_written_devices(&mut self) -> Vec<(GatewayName, DeviceUid)> {
+        self.ledger.take_written()
     }
 
     #[must_use]

@@ -18,6 +18,10 @@ pub mod holes;
 pub mod rows;
 pub mod state;
 
+pub mod tally;
+
+pub mod ledger;
+
 pub mod apply;
 
 #[cfg(test)]

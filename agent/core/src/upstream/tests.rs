@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::apply::{Applier, Outcome, Table};
 use super::counters::Counters;
 use super::rows::RowReader;
+use super::tally::Tally;
 use crate::limits::{REJECTED_KEPT_MAX, STORE_VALUE_BYTES_MAX};
 use crate::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Row, Series, ValueKind};
 use crate::log::key::TopicPartition;
@@ -228,6 +229,12 @@ proptest! {
         applier.keep_counters();
         sink.commit(&mut applier);
         prop_assert_eq!(sink.load().counters(), counters);
+        // The ledger counts the same records, device by device.
+        let loaded = sink.load();
+        let mut sum = Tally::default();
+        loaded.ledger().devices().for_each(|(_, _, tally)| sum.add(&tally.total()));
+        prop_assert_eq!((sum.readings, sum.gap_total()), (readings, 3 * gaps));
+        prop_assert!(!loaded.ledger().head().begun_late);
         // Rows say what the payload said.
         for block in &blocks {
             let text = String::from_utf8(payload(block)).unwrap();
@@ -427,6 +434,12 @@ fn stored_entries_that_cannot_be_read_are_named() {
         ("counters", vec![], entry(b"counters", b"\x02")),
         ("rejected_next", vec![], entry(b"rejected_next", b"")),
         ("current.gw", vec![], entry(b"current.gw", b"")),
+        (
+            "device.gw",
+            vec![],
+            entry(b"device.gw\0\0\0\0\0\0\0\0\x01", b""),
+        ),
+        ("ledger", vec![], entry(b"ledger", b"\x02")),
         ("current.a b", vec![], entry(b"current.a b", &[0; 16])),
     ] {
         let error = Applier::load(marks, meta).unwrap_err().to_string();

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::config::duration;
 use crate::local;
 use crate::terminal::{fail, print_line};
+use crate::upstream;
 
 /// Which running process to ask.
 #[derive(Debug, Clone, Args)]
@@ -27,7 +28,7 @@ pub(super) struct Target {
     socket: Option<PathBuf>,
     /// Print the answer as one line of JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl Target {
@@ -36,11 +37,15 @@ impl Target {
             return Ok(socket.clone());
         }
         let config = Config::load(&self.config).map_err(|error| error.to_string())?;
-        Ok(config.query.socket)
+        Ok(match config.upstream {
+            // A config of a receiver only: that is who is meant.
+            Some(upstream) if config.agent.gateway.is_none() => upstream.socket,
+            Some(_) | None => config.query.socket,
+        })
     }
 
-    fn ask(&self, query: &Query) -> Result<Value, String> {
-        local::ask(&self.socket()?, &questions::write(query))
+    pub(super) fn ask(&self, request: &Value) -> Result<Value, String> {
+        local::ask(&self.socket()?, request)
     }
 }
 
@@ -48,8 +53,16 @@ impl Target {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example:
-  forebay status --config gateway.toml --json")]
+  forebay status --config gateway.toml --json
+  forebay status --ledger
+
+A receiver's socket or config may be given as well.
+In the ledger, produced, acked and waiting are what a device says of the boot that runs;
+taken is what the gateway has had of all its boots, each once: a reading, a gap, or lost.")]
 pub(super) struct StatusArgs {
+    /// What became of all that each device produced, and whether the sums close
+    #[arg(long)]
+    ledger: bool,
     #[command(flatten)]
     target: Target,
 }
@@ -177,19 +190,29 @@ pub(super) fn run(command: &QueryVerb) -> ExitCode {
             },
         ),
     };
-    match channel.target.ask(&query) {
+    match channel.target.ask(&questions::write(&query)) {
         Ok(answer) if channel.target.json => print_line(&answer.to_string()),
         Ok(answer) => show(&query, &answer),
         Err(text) => fail(&text),
     }
 }
 
-/// Asks how the agent is doing.
+/// Asks how the agent, or the receiver, is doing.
 pub(super) fn status(args: &StatusArgs) -> ExitCode {
-    let target = &args.target;
-    match target.ask(&Query::Status) {
-        Ok(answer) if target.json => print_line(&answer.to_string()),
-        Ok(answer) => super::show::status(&answer),
+    let mut request = questions::write(&Query::Status);
+    request["ledger"] = args.ledger.into();
+    match args.target.ask(&request) {
+        Ok(answer) if args.target.json => print_line(&answer.to_string()),
+        Ok(answer) => {
+            // An agent is one gateway; a receiver has some.
+            let is_agent = answer.get("gateway").is_some();
+            match (is_agent, args.ledger) {
+                (true, false) => super::show::status(&answer),
+                (true, true) => print_line(&super::ledger::text(&answer)),
+                (false, false) => print_line(&upstream::status_text(&answer)),
+                (false, true) => print_line(&upstream::ledger_text(&answer["ledger"])),
+            }
+        }
         Err(text) => fail(&text),
     }
 }

@@ -89,7 +89,12 @@ pub(super) fn readings(answer: &Value) -> ExitCode {
     for line in answer["readings"].as_array().into_iter().flatten() {
         let fault = line["quality"].as_str().unwrap_or_default();
         let value = number(&line["value"]);
-        let _ = write!(out, "\n{:<28} {value:>12} {fault}", text(&line["time"]));
+        let uncertainty = match line["uncertainty_us"].as_u64() {
+            Some(micros) => format!("\u{b1}{micros} us"),
+            None => String::from("-"),
+        };
+        let time = text(&line["time"]);
+        let _ = write!(out, "\n{time:<28} {uncertainty:>12} {value:>12} {fault}");
     }
     if answer["older_left_out"].as_bool() == Some(true) {
         let _ = write!(out, "\n(older ones are left out: give --from and --to)");
@@ -182,7 +187,8 @@ fn space(space: &Value) -> String {
 
 /// Bytes in the largest unit that keeps a digit before the point; a dash for none.
 fn size(value: &Value) -> String {
-    let Some(bytes) = value.as_u64() else {
+    let whole = value.as_f64().map(|bytes| bytes as u64);
+    let Some(bytes) = value.as_u64().or(whole) else {
         return String::from("-");
     };
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -190,6 +196,31 @@ fn size(value: &Value) -> String {
         Some((name, shift)) => format!("{:.1} {name}", bytes as f64 / (1_u64 << shift) as f64),
         None => format!("{bytes} B"),
     }
+}
+
+/// How the state of each engine is kept, a line each.
+fn checkpoints(status: &Value) -> String {
+    let mut out = String::new();
+    for kept in status.as_array().into_iter().flatten() {
+        let partition = number(&kept["partition"]);
+        let _ = write!(out, "\ncheckpoint of partition {partition}: ");
+        if kept["epoch"].as_u64().unwrap_or_default() == 0 {
+            out.push_str("none yet");
+        } else {
+            let _ = write!(
+                out,
+                "number {} at offset {}, {:.0} s old, {}",
+                number(&kept["epoch"]),
+                number(&kept["offset"]),
+                kept["age_us"].as_f64().unwrap_or_default() / 1e6,
+                size(&kept["bytes"]),
+            );
+        }
+        let since = number(&kept["readings_since"]);
+        let wear = size(&kept["wear_bytes_per_day"]);
+        let _ = write!(out, "; {since} readings since, {wear} a day written");
+    }
+    out
 }
 
 /// The agent at a glance.
@@ -211,6 +242,7 @@ pub(super) fn status(answer: &Value) -> ExitCode {
     out.push('\n');
     out.push_str(&forward(&answer["forward"]));
     out.push_str(&space(&answer["space"]));
+    out.push_str(&checkpoints(&answer["checkpoints"]));
     for port in answer["ports"].as_array().into_iter().flatten() {
         let _ = write!(out, "\n{}", port_line(port));
     }
@@ -241,6 +273,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn checkpoints_show_how_old_they_are_and_what_they_cost() {
+        let kept = |partition: u64, epoch: u64| {
+            json!({
+                "partition": partition, "epoch": epoch, "offset": 1234, "age_us": 4_600_000,
+                "bytes": 2048, "readings_since": 7, "wear_bytes_per_day": 3145728.5,
+            })
+        };
+        assert_eq!(
+            checkpoints(&json!([kept(0, 3), kept(1, 0)])),
+            "\ncheckpoint of partition 0: number 3 at offset 1234, 5 s old, 2.0 KiB; \
+             7 readings since, 3.0 MiB a day written\
+             \ncheckpoint of partition 1: none yet; 7 readings since, 3.0 MiB a day written"
+        );
+        assert_eq!(checkpoints(&Value::Null), "");
+    }
 
     #[test]
     fn topics_show_what_an_operator_has_to_know() {

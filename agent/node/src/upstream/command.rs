@@ -6,13 +6,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::ledger::ledger_text;
 use super::process::UpstreamProcess;
 use super::sink::{EmbeddedSink, RowFilter, SinkError};
 use crate::config::{Config, UpstreamConfig};
 use crate::ports::Say;
-use crate::terminal::{EXIT_CONFIG, fail};
+use crate::terminal::{EXIT_CONFIG, fail, print_line};
 
 #[derive(Debug, Args)]
 #[command(
@@ -59,6 +61,9 @@ Example: forebay upstream export --config upstream.toml --stream readings")]
     Status {
         #[command(flatten)]
         config: ConfigFile,
+        /// What was applied of each device, and whether the sums close
+        #[arg(long)]
+        ledger: bool,
         /// Print the answer as one line of JSON
         #[arg(long)]
         json: bool,
@@ -95,7 +100,7 @@ pub fn run(args: &UpstreamArgs) -> ExitCode {
             };
             export(&config.data_dir, &filter, *rejected)
         }
-        Some(UpstreamCommand::Status { json, .. }) => status(&config, *json),
+        Some(UpstreamCommand::Status { ledger, json, .. }) => status(&config, *ledger, *json),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -153,16 +158,27 @@ fn export(data_dir: &Path, filter: &RowFilter, rejected: bool) -> Result<(), Str
     }
 }
 
-fn status(config: &UpstreamConfig, json: bool) -> Result<(), String> {
-    let answer = crate::local::ask(&config.socket, &serde_json::json!({ "status": {} }))?;
-    let mut out = std::io::stdout().lock();
-    let done = match answer.as_object() {
-        Some(fields) if !json => fields
-            .iter()
-            .try_for_each(|(key, value)| writeln!(out, "{key:<14}{value}")),
-        Some(_) | None => writeln!(out, "{answer}"),
+fn status(config: &UpstreamConfig, ledger: bool, json: bool) -> Result<(), String> {
+    let about = if ledger {
+        json!({ "ledger": true })
+    } else {
+        json!({})
     };
+    let answer = crate::local::ask(&config.socket, &json!({ "status": about }))?;
     // Who reads may have enough.
-    let _ = done;
+    let _ = match json {
+        true => print_line(&answer.to_string()),
+        false if ledger => print_line(&ledger_text(&answer["ledger"])),
+        false => print_line(&status_text(&answer)),
+    };
     Ok(())
+}
+
+/// A receiver's status, a line per figure.
+#[must_use]
+pub fn status_text(answer: &Value) -> String {
+    let fields = answer.as_object().into_iter().flatten();
+    let fields = fields.filter(|(key, _)| *key != "ledger");
+    let lines = fields.map(|(key, value)| format!("{key:<14}{value}"));
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -8,6 +8,7 @@ mod limits;
 
 mod schedule;
 
+mod ledger;
 mod sink;
 mod snapshot;
 
@@ -17,7 +18,8 @@ mod process;
 
 mod command;
 
-pub use command::{UpstreamArgs, run};
+pub use command::{UpstreamArgs, run, status_text};
+pub use ledger::ledger_text;
 pub use process::UpstreamProcess;
 pub use sink::{EmbeddedSink, RowFilter, SinkError};
 pub use snapshot::UpstreamSnapshot;

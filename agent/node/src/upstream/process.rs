@@ -8,9 +8,11 @@ use std::path::PathBuf;
 
 use forebay_core::payload::DATA_FILTER;
 use forebay_core::upstream::apply::Applier;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::ledger::LedgerShown;
 use super::limits::{
     EVENTS_MAX, QUESTIONS_MAX, REOPEN_PAUSE, REOPEN_PAUSE_MAX, SESSION_EXPIRY_S, UNACKED_MAX,
 };
@@ -46,16 +48,18 @@ impl UpstreamProcess {
         }
         .map_err(|error| error.to_string())?;
         let (sender, snapshot) = watch::channel(UpstreamSnapshot::default());
+        let (ledger_sender, ledger) = watch::channel(LedgerShown::of(&applier));
         let (asked, questions) = mpsc::channel(QUESTIONS_MAX);
         // After the sink: who holds its lock may take over a leftover socket.
         let socket = LocalSocket::serve(&config.socket, asked)
             .map_err(|error| format!("socket {}: {error}", config.socket.display()))?;
-        let questions = tokio::spawn(answer(socket, questions, snapshot.clone()));
+        let questions = tokio::spawn(answer(socket, questions, (snapshot.clone(), ledger)));
         let (stop, stopped) = oneshot::channel();
         let keeper = Keeper {
             data_dir: config.data_dir.clone(),
             mqtt,
             snapshot: sender,
+            ledger: ledger_sender,
             say: say.clone(),
         };
         Ok(Self {
@@ -90,7 +94,10 @@ impl UpstreamProcess {
 async fn answer(
     socket: LocalSocket,
     mut questions: mpsc::Receiver<Asked>,
-    mut snapshot: watch::Receiver<UpstreamSnapshot>,
+    (mut snapshot, ledger): (
+        watch::Receiver<UpstreamSnapshot>,
+        watch::Receiver<LedgerShown>,
+    ),
 ) {
     // Held until the task ends: dropping it removes the file.
     let _socket = socket;
@@ -106,12 +113,40 @@ async fn answer(
                 Err(_) => return,
             },
         };
-        let reply = match request.get("status") {
-            Some(_) => Ok(snapshot.borrow().to_json()),
-            None => Err("ask {\"status\":{}}".to_owned()),
+        let reply = match question(&request) {
+            Some(Question::Status) => Ok(snapshot.borrow().to_json()),
+            Some(Question::Ledger) => {
+                let mut status = snapshot.borrow().to_json();
+                status["ledger"] = ledger.borrow().to_json();
+                Ok(status)
+            }
+            None => Err(String::from(
+                "this is a receiver: ask {\"status\":{}} or {\"status\":{\"ledger\":true}}",
+            )),
         };
         // Who asked may have gone away.
         let _ = answer.send(reply);
+    }
+}
+
+/// What is asked.
+enum Question {
+    Status,
+    /// The status, and the ledger with it.
+    Ledger,
+}
+
+/// Reads a question: its own form, or the one that agents are asked in.
+fn question(request: &Value) -> Option<Question> {
+    let about = match request.get("status") {
+        Some(about) => about,
+        None if request.get("query")? == "status" => request,
+        None => return None,
+    };
+    if about["ledger"] == true {
+        Some(Question::Ledger)
+    } else {
+        Some(Question::Status)
     }
 }
 
@@ -119,6 +154,7 @@ struct Keeper {
     data_dir: PathBuf,
     mqtt: MqttConfig,
     snapshot: watch::Sender<UpstreamSnapshot>,
+    ledger: watch::Sender<LedgerShown>,
     say: Say,
 }
 
@@ -132,8 +168,8 @@ impl Keeper {
                 Some((sink, applier)) => {
                     let (events, receiver) = mpsc::channel(EVENTS_MAX);
                     let client = MqttSubscriber::spawn(self.subscriber(), events);
-                    let snapshot = self.snapshot.clone();
-                    let worker = Worker::new(sink, applier, client, snapshot, self.say.clone());
+                    let shown = (self.snapshot.clone(), self.ledger.clone());
+                    let worker = Worker::new(sink, applier, client, shown, self.say.clone());
                     match worker.run(receiver, &mut stop).await {
                         Ended::Stopped(Ok(())) => return,
                         Ended::Stopped(Err(text)) => return self.failed(text),

@@ -15,6 +15,7 @@ use forebay_core::upstream::apply::{Applier, Outcome};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 
+use super::ledger::LedgerShown;
 use super::limits::{ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, EVENTS_MAX, SAY_INTERVAL};
 use super::schedule::Schedule;
 use super::sink::EmbeddedSink;
@@ -37,6 +38,7 @@ pub(super) struct Worker {
     applier: Applier,
     client: MqttSubscriber,
     snapshot: watch::Sender<UpstreamSnapshot>,
+    ledger: watch::Sender<LedgerShown>,
     say: Say,
     /// Of messages that the running batch carries.
     tokens: Vec<AckToken>,
@@ -59,14 +61,16 @@ impl Worker {
         sink: EmbeddedSink,
         applier: Applier,
         client: MqttSubscriber,
-        snapshot: watch::Sender<UpstreamSnapshot>,
+        (snapshot, ledger): (watch::Sender<UpstreamSnapshot>, watch::Sender<LedgerShown>),
         say: Say,
     ) -> Self {
-        let worker = Self {
+        ledger.send_replace(LedgerShown::of(&applier));
+        let mut worker = Self {
             sink: Some(sink),
             applier,
             client,
             snapshot,
+            ledger,
             say,
             tokens: Vec::new(),
             touched: Vec::new(),
@@ -330,7 +334,9 @@ impl Worker {
         });
     }
 
-    fn show(&self) {
+    fn show(&mut self) {
+        let applier = &mut self.applier;
+        self.ledger.send_modify(|ledger| ledger.update(applier));
         let gateways = self.applier.gateways().len() as u64;
         let partitions = self.applier.partitions() as u64;
         let holes = self.applier.holes() as u64;
