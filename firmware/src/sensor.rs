@@ -1,7 +1,7 @@
 //! What a sensor is to the device: a name, a range and a way to be read. A reading
 //! that failed is a quality code, never a number that looks like one.
 
-use forebay_wire::ids::ChannelNo;
+use forebay_wire::ids::{ChannelNo, Tick};
 use forebay_wire::message::{ChannelInfo, Quality};
 use heapless::String;
 
@@ -42,7 +42,15 @@ impl ChannelSpec {
 pub trait Sensor {
     fn spec(&self) -> ChannelSpec;
 
-    /// The scaled value now.
+    /// Begins a measurement, for a sensor that takes longer than a read may: its
+    /// [`Sensor::read`] follows so many microseconds after `now`, and the value is
+    /// stamped with `now`. 0, as here: there is nothing to wait for.
+    fn start(&mut self, now: Tick) -> u32 {
+        let _ = now;
+        0
+    }
+
+    /// The scaled value now, or that of the measurement begun by [`Sensor::start`].
     ///
     /// # Errors
     /// Why there is none, as the quality code that is sent instead.

@@ -6,7 +6,28 @@ use embedded_hal::i2c::{Error, ErrorKind, ErrorType, I2c, NoAcknowledgeSource, O
 
 /// See the module.
 #[derive(Debug)]
-pub struct GuardedI2c<I>(pub I);
+pub struct GuardedI2c<I> {
+    i2c: I,
+    /// A register that may well hold only ones, such as the result of a converter.
+    free: Option<u8>,
+}
+
+impl<I> GuardedI2c<I> {
+    pub fn new(i2c: I) -> Self {
+        GuardedI2c { i2c, free: None }
+    }
+
+    /// Reads from `register` on are not looked at.
+    pub fn except(i2c: I, register: u8) -> Self {
+        let free = Some(register);
+        GuardedI2c { i2c, free }
+    }
+
+    /// Gives the bus back.
+    pub fn release(self) -> I {
+        self.i2c
+    }
+}
 
 /// The bus's own error, or a read that brought only ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,12 +65,12 @@ fn check_read<E>(bytes: &[u8]) -> Result<(), GuardError<E>> {
 // Each method goes to its own: a bus may do better than the default of `transaction`.
 impl<I: I2c> I2c for GuardedI2c<I> {
     fn read(&mut self, address: u8, read: &mut [u8]) -> Result<(), Self::Error> {
-        self.0.read(address, read).map_err(GuardError::Bus)?;
+        self.i2c.read(address, read).map_err(GuardError::Bus)?;
         check_read(read)
     }
 
     fn write(&mut self, address: u8, write: &[u8]) -> Result<(), Self::Error> {
-        self.0.write(address, write).map_err(GuardError::Bus)
+        self.i2c.write(address, write).map_err(GuardError::Bus)
     }
 
     fn write_read(
@@ -58,9 +79,12 @@ impl<I: I2c> I2c for GuardedI2c<I> {
         write: &[u8],
         read: &mut [u8],
     ) -> Result<(), Self::Error> {
-        self.0
+        self.i2c
             .write_read(address, write, read)
             .map_err(GuardError::Bus)?;
+        if self.free.is_some() && write.first().copied() == self.free {
+            return Ok(());
+        }
         check_read(read)
     }
 
@@ -69,7 +93,7 @@ impl<I: I2c> I2c for GuardedI2c<I> {
         address: u8,
         operations: &mut [Operation<'_>],
     ) -> Result<(), Self::Error> {
-        self.0
+        self.i2c
             .transaction(address, operations)
             .map_err(GuardError::Bus)?;
         let mut read_bytes = 0;

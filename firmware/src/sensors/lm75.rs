@@ -42,14 +42,14 @@ impl<I: I2c> Lm75Sensor<I> {
             period_us,
         };
         Lm75Sensor {
-            driver: Lm75::new(GuardedI2c(i2c), Address::from(address)),
+            driver: Lm75::new(GuardedI2c::new(i2c), Address::from(address)),
             spec,
         }
     }
 
     /// Gives the bus back.
     pub fn release(self) -> I {
-        self.driver.destroy().0
+        self.driver.destroy().release()
     }
 }
 
