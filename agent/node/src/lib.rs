@@ -1,11 +1,11 @@
 //! The process around the pure core.
 
+pub mod ports;
+
 pub mod config;
 pub mod progress;
 pub mod table;
 pub mod terminal;
-
-pub mod ports;
 
 pub mod sim;
 

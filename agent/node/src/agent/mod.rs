@@ -28,7 +28,7 @@ use crate::local::{Asked, LocalSocket};
 use crate::mqtt::client::Status;
 use crate::mqtt::publisher::{MqttPublisher, PublisherConfig};
 use crate::mqtt::settings::client_settings;
-use crate::ports::{Baud, MonoClock, PortConfig, PortPlace, Ports, Say};
+use crate::ports::{MonoClock, PortConfig, PortPlace, Ports, Say};
 use crate::store::{LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy};
 
 /// Events that may wait per channel; above it their sources wait.
@@ -244,23 +244,33 @@ fn sync_policy(mode: SyncMode) -> SyncPolicy {
 }
 
 fn port_configs(config: &Config) -> Vec<PortConfig> {
-    let ports = config.device_ports.iter().zip(0..);
-    ports
-        .map(|(port, number)| PortConfig {
+    let places = config.device_ports.iter().flat_map(|port| match port {
+        DevicePort::Serial { path, bauds } => vec![PortPlace::Serial {
+            path: path.clone(),
+            bauds: bauds.clone(),
+        }],
+        DevicePort::Usb { usb, all, bauds } => {
+            let place = PortPlace::Usb {
+                usb: usb.clone(),
+                bauds: bauds.clone(),
+                slot: 0,
+            };
+            if *all {
+                place.for_all_boards()
+            } else {
+                vec![place]
+            }
+        }
+        DevicePort::Tcp { address } => vec![PortPlace::Tcp {
+            address: address.clone(),
+        }],
+    });
+    places
+        .zip(0..)
+        .map(|(place, number)| PortConfig {
             id: PortId(number),
-            name: match port {
-                DevicePort::Serial { path, .. } => path.display().to_string(),
-                DevicePort::Tcp { address } => address.clone(),
-            },
-            place: match port {
-                DevicePort::Serial { path, baud } => PortPlace::Serial {
-                    path: path.clone(),
-                    bauds: vec![Baud(*baud)],
-                },
-                DevicePort::Tcp { address } => PortPlace::Tcp {
-                    address: address.clone(),
-                },
-            },
+            name: place.to_string(),
+            place,
         })
         .collect()
 }

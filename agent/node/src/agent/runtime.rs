@@ -122,7 +122,7 @@ fn at(clock: &MonoClock, mono: Mono) -> Now {
 
 impl Runtime {
     pub(super) fn new(core: Gateway, clock: MonoClock, say: Say, outside: Outside) -> Self {
-        let ids = outside.ports.status().into_iter().map(|status| status.id);
+        let ids = outside.ports.ids();
         let handles = ids.filter_map(|id| Some((id, outside.ports.handle(id)?)));
         Self {
             handles: handles.collect(),
@@ -205,7 +205,7 @@ impl Runtime {
     }
 
     fn on_port(&mut self, event: PortEvent) {
-        let PortEvent { port, kind } = event;
+        let PortEvent { port, kind, .. } = event;
         match kind {
             PortEventKind::Opened { baud } => {
                 let baud = baud.map(|baud| baud.0);
@@ -374,7 +374,7 @@ impl Runtime {
             return;
         };
         let answer = if asker.about_status {
-            answer.map(|status| with_ports(status, &self.outside.ports.status()))
+            answer.map(|status| with_ports(status, &self.outside.ports.status(), self.clock.now()))
         } else {
             answer
         };

@@ -1,12 +1,13 @@
 //! The ports' side of `forebay status`: where each port is, whether it is open,
 //! and what went wrong with it. The core knows ports by number only.
 
+use forebay_core::units::Mono;
 use serde_json::{Value, json};
 
-use crate::ports::PortStatus;
+use crate::ports::{PortStatus, UsbId};
 
 /// Adds what the process knows of each port to what the core knows of it.
-pub(super) fn with_ports(mut status: Value, ports: &[PortStatus]) -> Value {
+pub(super) fn with_ports(mut status: Value, ports: &[PortStatus], now: Mono) -> Value {
     let known = status.get_mut("ports").map(Value::take);
     let known: Vec<Value> = match known {
         Some(Value::Array(known)) => known,
@@ -18,6 +19,12 @@ pub(super) fn with_ports(mut status: Value, ports: &[PortStatus]) -> Value {
             "name": port.name,
             "place": port.place,
             "state": port.state.name(),
+            // Whole seconds in this state.
+            "state_s": now.0.saturating_sub(port.since.0) / 1_000_000,
+            "tty": port.tty,
+            "usb": port.usb.as_ref().map(usb),
+            "baud": port.baud.map(|baud| baud.0),
+            "latency_ms": port.latency_ms,
             "bytes_in": port.bytes_in,
             "bytes_out": port.bytes_out,
             "opens": port.opens,
@@ -34,10 +41,21 @@ pub(super) fn with_ports(mut status: Value, ports: &[PortStatus]) -> Value {
     status
 }
 
+/// As the config names it.
+fn usb(id: &UsbId) -> Value {
+    json!({
+        "usb": id.config_text(),
+        "vendor": format!("{:04x}", id.vendor),
+        "product": format!("{:04x}", id.product),
+        "serial": id.serial,
+        "interface": id.interface,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::{PortId, PortState};
+    use crate::ports::{Baud, PortId, PortState};
 
     fn port(id: u32, state: PortState) -> PortStatus {
         PortStatus {
@@ -45,6 +63,11 @@ mod tests {
             name: format!("p{id}"),
             place: String::from("/dev/ttyUSB0"),
             state,
+            since: Mono(1_000_000),
+            tty: None,
+            usb: None,
+            baud: None,
+            latency_ms: None,
             bytes_in: 7,
             bytes_out: 0,
             opens: 1,
@@ -57,11 +80,36 @@ mod tests {
     fn both_halves_of_a_port_come_together() {
         let core = json!({"received": 3, "ports": [{"port": 1, "frames_ok": 5}]});
         let ports = [port(0, PortState::Waiting), port(1, PortState::Open)];
-        let status = with_ports(core, &ports);
+        let status = with_ports(core, &ports, Mono(3_999_999));
         assert_eq!(status["received"], 3);
         assert_eq!(status["ports"][0]["state"], "waiting");
         assert_eq!(status["ports"][0]["frames_ok"], Value::Null);
         assert_eq!(status["ports"][1]["state"], "open");
         assert_eq!(status["ports"][1]["frames_ok"], 5);
+        assert_eq!(status["ports"][0]["state_s"], 2);
+        assert_eq!(status["ports"][0]["usb"], Value::Null);
+    }
+
+    #[test]
+    fn a_port_says_who_its_board_is() {
+        let mut port = port(0, PortState::Open);
+        port.tty = Some(String::from("/dev/ttyACM3"));
+        port.baud = Some(Baud(115_200));
+        port.usb = Some(UsbId {
+            vendor: 0x2e8a,
+            product: 0xa,
+            serial: Some(String::from("E661")),
+            interface: Some(0),
+        });
+        let status = with_ports(json!({}), &[port], Mono(0));
+        let port = &status["ports"][0];
+        assert_eq!(port["tty"], "/dev/ttyACM3");
+        assert_eq!(port["baud"], 115_200);
+        assert_eq!(port["state_s"], 0);
+        let want = json!({
+            "usb": "2e8a:000a:E661", "vendor": "2e8a", "product": "000a",
+            "serial": "E661", "interface": 0,
+        });
+        assert_eq!(port["usb"], want);
     }
 }

@@ -9,7 +9,7 @@ use forebay_core::utc;
 
 use super::error::ConfigError;
 use super::reader::{Field, Source, Table};
-use super::schema_agent::{AGENT, DEVICE, DEVICE_PORT, FORWARD, QUERY, UPSTREAM};
+use super::schema_agent::{AGENT, DEVICE, FORWARD, QUERY, UPSTREAM};
 
 /// `[agent]`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +22,6 @@ pub struct AgentConfig {
     /// 5 to 50 ms.
     pub linger: Duration,
     pub clock: ClockRules,
-}
-
-/// `[[device_port]]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DevicePort {
-    Serial { path: PathBuf, baud: u32 },
-    Tcp { address: String },
 }
 
 /// `[[device]]`
@@ -115,31 +108,6 @@ pub fn agent(source: &Source<'_>, folder: &Path) -> Result<AgentConfig, ConfigEr
 fn not_before(field: &Field<'_>) -> Result<EventTime, ConfigError> {
     let time = utc::parse(field.text()?);
     time.ok_or_else(|| field.bad("must be a time such as \"2025-01-01T00:00:00Z\""))
-}
-
-pub fn device_ports(source: &Source<'_>) -> Result<Vec<DevicePort>, ConfigError> {
-    source.many(&DEVICE_PORT)?.iter().map(device_port).collect()
-}
-
-fn device_port(table: &Table<'_>) -> Result<DevicePort, ConfigError> {
-    let serial = table
-        .need("kind")?
-        .one_of(&[("serial", true), ("tcp", false)])?;
-    let (path, address) = (table.get("path")?, table.get("address")?);
-    let baud = table.need("baud")?.int(1200, 12_000_000)?;
-    match (serial, path, address) {
-        (true, Some(path), None) => Ok(DevicePort::Serial {
-            path: path.text()?.into(),
-            baud: u32::try_from(baud).expect("from 1200 to 12,000,000"),
-        }),
-        (false, None, Some(address)) => Ok(DevicePort::Tcp {
-            address: address.host_port()?,
-        }),
-        (true, _, Some(address)) => Err(address.error("is only for kind = \"tcp\"")),
-        (false, Some(path), _) => Err(path.error("is only for kind = \"serial\"")),
-        (true, None, None) => Err(table.error("path", "is missing; a serial port needs it")),
-        (false, None, None) => Err(table.error("address", "is missing; a tcp port needs it")),
-    }
 }
 
 pub fn devices(source: &Source<'_>) -> Result<Vec<DeviceAlias>, ConfigError> {

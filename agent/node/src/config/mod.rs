@@ -9,6 +9,7 @@ pub mod duration;
 mod engine;
 pub mod error;
 pub mod log;
+pub mod port;
 pub mod reader;
 pub mod reference;
 pub mod schema;
@@ -23,11 +24,11 @@ use std::path::{Path, PathBuf};
 use forebay_core::engine::config::EngineConfig;
 
 pub use self::agent::{
-    AgentConfig, BrokerConfig, DeviceAlias, DevicePort, ForwardConfig, QueryConfig, SinkKind,
-    UpstreamConfig,
+    AgentConfig, BrokerConfig, DeviceAlias, ForwardConfig, QueryConfig, SinkKind, UpstreamConfig,
 };
 pub use self::error::ConfigError;
 pub use self::log::{LogConfig, SyncMode};
+pub use self::port::DevicePort;
 pub use self::reference::reference;
 
 use self::reader::Source;
@@ -36,7 +37,7 @@ use self::schema::Section;
 /// All sections, in the order of the reference file.
 pub const SECTIONS: [&Section; 10] = [
     &schema_agent::AGENT,
-    &schema_agent::DEVICE_PORT,
+    &port::DEVICE_PORT,
     &schema_agent::DEVICE,
     &schema_agent::LOG,
     &schema_agent::TOPIC,
@@ -85,7 +86,7 @@ impl Config {
         let engine = engine::read(&source)?;
         Ok(Self {
             file: path.to_owned(),
-            device_ports: agent::device_ports(&source)?,
+            device_ports: port::device_ports(&source)?,
             devices: agent::devices(&source)?,
             log: log::log(&source, &engine)?,
             engine,

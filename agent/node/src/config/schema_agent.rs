@@ -42,36 +42,6 @@ pub const AGENT: Section = Section {
     ],
 };
 
-pub const DEVICE_PORT: Section = Section {
-    name: "device_port",
-    many: true,
-    doc: "Where devices are connected.",
-    keys: &[
-        Key {
-            name: "kind",
-            default: Default::Required("\"serial\""),
-            doc: "serial (with path) or tcp (with address).",
-        },
-        Key {
-            name: "path",
-            default: Default::None(
-                "\"/dev/serial/by-id/usb-Raspberry_Pi_Pico_E6614C311B7E9B35-if00\"",
-            ),
-            doc: "The serial device; names below /dev/serial/by-id stay the same.",
-        },
-        Key {
-            name: "baud",
-            default: Default::Is("115200"),
-            doc: "Bits per second of a serial port.",
-        },
-        Key {
-            name: "address",
-            default: Default::None("\"127.0.0.1:5000\""),
-            doc: "host:port of a device that is reached over TCP.",
-        },
-    ],
-};
-
 pub const DEVICE: Section = Section {
     name: "device",
     many: true,

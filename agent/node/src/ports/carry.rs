@@ -2,24 +2,28 @@
 //! writing for the peer; neither waits for the other.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::error::no_frames;
 use super::limits::{READ_BYTES_MAX, WRITE_TIMEOUT};
 use super::notices::Notices;
 use super::rate::RateJudge;
+use super::share::EventSender;
 use super::status::Shared;
-use super::{Baud, CloseReason, MonoClock, PortEvent, PortEventKind, PortId, Say};
+use super::usb::watch::UsbPorts;
+use super::{Baud, CloseReason, MonoClock, PortEventKind, Say};
 
 /// What a port needs from the rest of the process.
 pub(super) struct Outside {
-    pub(super) events: mpsc::Sender<PortEvent>,
+    pub(super) events: EventSender,
     pub(super) clock: MonoClock,
     pub(super) say: Say,
     pub(super) stopped: watch::Receiver<bool>,
+    pub(super) usb: Arc<UsbPorts>,
 }
 
 /// A serial line's rate on trial.
@@ -41,7 +45,6 @@ pub(super) fn about(name: &str, line: &str) -> String {
 
 /// The reading half.
 pub(super) struct Ear<'port> {
-    pub(super) port: PortId,
     pub(super) name: &'port str,
     pub(super) shared: &'port Shared,
     pub(super) outside: &'port Outside,
@@ -56,18 +59,20 @@ impl Ear<'_> {
     /// Hands on that the port is open, and then all that comes in, until that
     /// fails.
     pub(super) async fn read_all(mut self, mut reader: impl AsyncRead + Unpin) -> CloseReason {
-        let baud = self.wire_baud;
-        if !self.send(PortEventKind::Opened { baud }).await {
+        let (events, baud) = (&self.outside.events, self.wire_baud);
+        if !events.send(PortEventKind::Opened { baud }).await {
             return CloseReason::Stopped;
         }
         let mut buffer = vec![0_u8; READ_BYTES_MAX];
         loop {
-            let count = match reader.read(&mut buffer).await {
+            let count = match self.read(&mut reader, &mut buffer).await {
                 // tokio-serial reports a pulled plug as no bytes, for ever.
-                Ok(0) => return CloseReason::Gone,
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return CloseReason::of_read(&error),
+                Some(Ok(0)) => return CloseReason::Gone,
+                Some(Ok(count)) => count,
+                Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Some(Err(error)) => return CloseReason::of_read(&error),
+                // The judge's time is up.
+                None => 0,
             };
             let received = self.outside.clock.now();
             self.shared.count_in(count);
@@ -76,7 +81,8 @@ impl Ear<'_> {
                 .rate
                 .as_mut()
                 .and_then(|rate| rate.judge.hear(&bytes, received));
-            if !self.send(PortEventKind::Bytes { bytes, received }).await {
+            let event = PortEventKind::Bytes { bytes, received };
+            if count > 0 && !events.send(event).await {
                 return CloseReason::Stopped;
             }
             if let Some(reason) = garbled.and_then(|bytes| self.garbled(bytes)) {
@@ -85,13 +91,17 @@ impl Ear<'_> {
         }
     }
 
-    /// False: nobody takes events any more.
-    async fn send(&self, kind: PortEventKind) -> bool {
-        let event = PortEvent {
-            port: self.port,
-            kind,
-        };
-        self.outside.events.send(event).await.is_ok()
+    /// None: nothing came in until the judge of the rate wants to know.
+    async fn read(
+        &self,
+        reader: &mut (impl AsyncRead + Unpin),
+        buffer: &mut [u8],
+    ) -> Option<io::Result<usize>> {
+        let deadline = self.rate.as_ref().and_then(|rate| rate.judge.deadline());
+        match deadline.map(|mono| self.outside.clock.instant(mono)) {
+            None => Some(reader.read(buffer).await),
+            Some(at) => timeout_at(at.into(), reader.read(buffer)).await.ok(),
+        }
     }
 
     /// Bytes without a frame: to the next rate, or say so and go on.

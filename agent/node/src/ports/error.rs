@@ -10,6 +10,17 @@ pub enum OpenError {
     Missing {
         place: String,
     },
+    /// No board that the port asks for is plugged in.
+    NoBoard {
+        place: String,
+        /// Some of the boards that are.
+        seen: Vec<String>,
+    },
+    /// The board is plugged in, and its device file is not there.
+    NoNode {
+        place: String,
+        node: String,
+    },
     /// Another process has it.
     Busy {
         place: String,
@@ -44,6 +55,19 @@ impl fmt::Display for OpenError {
                     "{place} is not there: is the device plugged in? (`ls /dev/serial/by-id`)"
                 )
             }
+            Self::NoBoard { place, seen } if seen.is_empty() => write!(
+                f,
+                "{place} is not there: is the board plugged in? No serial port on USB is (`lsusb`)"
+            ),
+            Self::NoBoard { place, seen } => write!(
+                f,
+                "{place} is not there: is the board plugged in? Serial ports on USB: {}",
+                seen.join(", ")
+            ),
+            Self::NoNode { place, node } => write!(
+                f,
+                "{place} is plugged in, but {node} is not there: it was just pulled, or this container was not given its devices"
+            ),
             Self::Busy {
                 place,
                 holder: Some(holder),

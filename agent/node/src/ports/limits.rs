@@ -36,14 +36,43 @@ pub const NOTICE_EARN: Duration = Duration::from_secs(10);
 pub const BAUDS_MAX: usize = 8;
 /// A serial line on which bytes come in for this long, and no frame, runs at
 /// another rate than its device; a device says Hello each second.
-pub const GARBLED_AFTER: Duration = Duration::from_millis(2500);
-/// Fewer bytes are noise on a line without a device.
-pub const GARBLED_BYTES_MIN: usize = 16;
+pub const GARBLED_AFTER: Duration = Duration::from_millis(1900);
+/// Fewer bytes are noise on a line without a device. Few all the same: a Hello that
+/// is heard at a tenth of its rate is five bytes.
+pub const GARBLED_BYTES_MIN: usize = 4;
+/// Events of one port that may wait for the link. A port that floods waits for the
+/// link with the rest in the system's buffers, and leaves the channel to others.
+pub const PORT_EVENTS_MAX: usize = 8;
+/// Ports of one gateway.
+pub const PORTS_MAX: usize = 1024;
+/// Boards that one `[[device_port]]` with `all = true` opens.
+pub const USB_ALL_PORTS_MAX: usize = 64;
+/// How often boards are looked for while a port waits for one.
+pub const SCAN_PERIOD: Duration = Duration::from_millis(250);
+/// Ttys of the system that are looked at; a PC has a hundred.
+pub const TTYS_MAX: usize = 1024;
+/// Folders of sysfs from a tty up to its USB device: four or five.
+pub const LEVELS_MAX: usize = 8;
+/// Bytes that are read of a file in sysfs.
+pub const ATTRIBUTE_BYTES_MAX: u64 = 256;
+/// A USB string has at most 126 characters of two bytes.
+pub const USB_SERIAL_BYTES_MAX: usize = 252;
+/// Boards that a message names.
+pub const SEEN_SHOWN_MAX: usize = 4;
+/// Tries that a port may be forbidden before it says so: udev gives a device file to
+/// its group some time after the system has made it.
+pub const DENIED_QUIET_TRIES: u32 = 3;
+/// Above this a USB adapter that holds bytes back spoils the clock of its device.
+pub const LATENCY_GOOD_MS: u32 = 2;
 /// Processes looked at for the one that holds a busy port.
 pub const HOLDER_PROCESSES_MAX: usize = 4096;
 
 const _: () = assert!(TCP_PEER_TIMEOUT.as_secs() > TCP_PROBES as u64);
-const _: () = assert!(GARBLED_AFTER.as_millis() < 3000);
+// A device says Hello each second, so the first byte may take that long.
+const _: () = assert!(1000 + GARBLED_AFTER.as_millis() < 3000);
+const _: () = assert!(SCAN_PERIOD.as_millis() + REOPEN_PAUSE_MIN.as_millis() < 500);
+const _: () = assert!(USB_ALL_PORTS_MAX <= PORTS_MAX);
+const _: () = assert!(USB_SERIAL_BYTES_MAX as u64 <= ATTRIBUTE_BYTES_MAX);
 const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() < 1000);
 const _: () = assert!(REOPEN_PAUSE_MIN.as_millis() <= SERIAL_PAUSE_MAX.as_millis());
 const _: () = assert!(SERIAL_PAUSE_MAX.as_millis() <= TCP_PAUSE_MAX.as_millis());

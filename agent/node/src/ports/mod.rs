@@ -4,7 +4,8 @@
 //!
 //! Invariant: no port waits for another; a peer that reads nothing, sends
 //! garbage or is not there costs only its own port. Bound: per port one read
-//! buffer and [`limits::WRITE_QUEUE_FRAMES_MAX`] frames. Knows no message.
+//! buffer, [`limits::WRITE_QUEUE_FRAMES_MAX`] frames and
+//! [`limits::PORT_EVENTS_MAX`] events. Knows no message.
 
 pub mod limits;
 
@@ -14,7 +15,11 @@ mod error;
 mod holder;
 mod notices;
 mod rate;
+mod share;
 mod sys;
+mod usb;
+
+mod latency;
 
 mod carry;
 pub mod pty;
@@ -33,11 +38,16 @@ use tokio::task::JoinHandle;
 
 pub use clock::MonoClock;
 pub use error::{CloseReason, OpenError};
+pub use share::PortEvent;
 pub use status::{PortState, PortStatus};
 pub(crate) use sys::clock_is_synchronised;
 pub use sys::{Waited, wait};
 
+pub use usb::{UsbId, UsbMatch};
+
+use share::EventSender;
 use status::Shared;
+use usb::watch::{Roots, UsbPorts};
 
 /// Bits per second of a serial line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,29 +73,58 @@ pub enum PortPlace {
         /// With several, the next is tried when bytes come in and no frame.
         bauds: Vec<Baud>,
     },
+    /// A serial port by who its board is.
+    Usb {
+        usb: UsbMatch,
+        /// As above.
+        bauds: Vec<Baud>,
+        /// Counts the ports of an entry that takes several boards, from 0.
+        slot: usize,
+    },
     Tcp {
         /// `host:port`; the gateway connects to it.
         address: String,
     },
 }
 
+impl PortPlace {
+    /// The same place for each board that it takes: up to
+    /// [`limits::USB_ALL_PORTS_MAX`] where it takes all.
+    pub fn for_all_boards(self) -> Vec<Self> {
+        match self {
+            Self::Usb { usb, bauds, .. } => (0..limits::USB_ALL_PORTS_MAX)
+                .map(|slot| Self::Usb {
+                    usb: usb.clone(),
+                    bauds: bauds.clone(),
+                    slot,
+                })
+                .collect(),
+            Self::Serial { .. } | Self::Tcp { .. } => vec![self],
+        }
+    }
+
+    /// Whether it takes the boards that another of the config leaves over: nobody
+    /// misses it when there is none.
+    fn is_spare(&self) -> bool {
+        match self {
+            Self::Usb { slot, .. } => *slot > 0,
+            Self::Serial { .. } | Self::Tcp { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for PortPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Serial { path, .. } => write!(f, "{}", path.display()),
+            Self::Usb { usb, slot: 0, .. } => write!(f, "usb {usb}"),
+            Self::Usb { usb, slot, .. } => write!(f, "usb {usb} #{}", slot + 1),
             Self::Tcp { address } => write!(f, "{address}"),
         }
     }
 }
 
-/// Something that happened at a port. For one port: Opened, then any number of
-/// Bytes, then Closed, and so on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortEvent {
-    pub port: PortId,
-    pub kind: PortEventKind,
-}
-
+/// For one port: Opened, then any number of Bytes, then Closed, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortEventKind {
     Opened {
@@ -141,6 +180,7 @@ struct Port {
 /// All ports of the gateway, each on its own task.
 pub struct Ports {
     ports: Vec<Port>,
+    watching: Option<JoinHandle<()>>,
     stop: watch::Sender<bool>,
 }
 
@@ -152,35 +192,67 @@ impl fmt::Debug for Ports {
 
 impl Ports {
     /// Starts one task per port on the current tokio runtime. When `events` is
-    /// full the ports wait, and the system's own buffers fill up behind them.
+    /// full, or holds [`limits::PORT_EVENTS_MAX`] of a port, that port waits, and the
+    /// system's own buffers fill up behind it.
     pub fn spawn(
         configs: Vec<PortConfig>,
         events: mpsc::Sender<PortEvent>,
         clock: MonoClock,
         say: Say,
     ) -> Self {
+        Self::spawn_at(Roots::default(), configs, events, clock, say)
+    }
+
+    fn spawn_at(
+        roots: Roots,
+        configs: Vec<PortConfig>,
+        events: mpsc::Sender<PortEvent>,
+        clock: MonoClock,
+        say: Say,
+    ) -> Self {
         let (stop, stopped) = watch::channel(false);
+        let wants: Vec<(PortId, UsbMatch)> = configs
+            .iter()
+            .filter_map(|config| match &config.place {
+                PortPlace::Usb { usb, .. } => Some((config.id, usb.clone())),
+                PortPlace::Serial { .. } | PortPlace::Tcp { .. } => None,
+            })
+            .collect();
+        let looks = !wants.is_empty();
+        let usb = Arc::new(UsbPorts::new(roots, wants));
+        let watching =
+            looks.then(|| tokio::spawn(Arc::clone(&usb).watch(stopped.clone(), Arc::clone(&say))));
         let ports = configs
             .into_iter()
             .map(|config| {
                 let id = config.id;
-                let shared = Arc::new(Shared::new(&config));
+                let shared = Arc::new(Shared::new(&config, clock.now()));
                 let (writes, queue) = mpsc::channel(limits::WRITE_QUEUE_FRAMES_MAX);
                 let handle = PortHandle {
                     writes,
                     shared: Arc::clone(&shared),
                 };
                 let outside = carry::Outside {
-                    events: events.clone(),
+                    events: EventSender::new(id, events.clone()),
                     clock,
                     say: Arc::clone(&say),
                     stopped: stopped.clone(),
+                    usb: Arc::clone(&usb),
                 };
                 let task = tokio::spawn(worker::run(config, shared, queue, outside));
                 Port { id, handle, task }
             })
             .collect();
-        Self { ports, stop }
+        Self {
+            ports,
+            watching,
+            stop,
+        }
+    }
+
+    /// All ports, also those that [`Self::status`] leaves out.
+    pub fn ids(&self) -> impl Iterator<Item = PortId> {
+        self.ports.iter().map(|port| port.id)
     }
 
     pub fn handle(&self, port: PortId) -> Option<PortHandle> {
@@ -190,11 +262,12 @@ impl Ports {
             .map(|p| p.handle.clone())
     }
 
-    /// In the order of the config.
+    /// In the order of the config. Of an entry that takes all boards: its first
+    /// port, and each other that ever had one.
     pub fn status(&self) -> Vec<PortStatus> {
-        self.ports
-            .iter()
-            .map(|port| port.handle.shared.status())
+        let statuses = self.ports.iter();
+        statuses
+            .filter_map(|port| port.handle.shared.shown())
             .collect()
     }
 
@@ -206,6 +279,9 @@ impl Ports {
         for port in self.ports {
             // A task that panicked is as stopped as one that returned.
             let _ = port.task.await;
+        }
+        if let Some(watching) = self.watching {
+            let _ = watching.await;
         }
     }
 }

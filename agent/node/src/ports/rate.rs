@@ -33,10 +33,22 @@ impl RateJudge {
         }
     }
 
+    /// When [`Self::hear`] wants to be told that no more came in; a device that is not
+    /// understood says little.
+    pub(super) fn deadline(&self) -> Option<Mono> {
+        let listening = self.listening.as_ref()?;
+        let enough = listening.bytes >= GARBLED_BYTES_MIN;
+        let first = listening.first.filter(|_| enough)?;
+        Some(Mono(first.0 + GARBLED_AFTER.as_micros() as u64))
+    }
+
     /// How many bytes came in without a frame in them, if that is the verdict;
     /// it is given once.
     pub(super) fn hear(&mut self, bytes: &[u8], now: Mono) -> Option<usize> {
         let listening = self.listening.as_mut()?;
+        if bytes.is_empty() && listening.first.is_none() {
+            return None;
+        }
         listening.bytes += bytes.len();
         let first = *listening.first.get_or_insert(now);
         let mut good = false;
@@ -85,6 +97,23 @@ mod tests {
             let rest = vec![0xA5; bytes - 1];
             assert_eq!(judge.hear(&rest, Mono(7 + at_us)), want, "{name}");
         }
+    }
+
+    #[test]
+    fn the_verdict_comes_without_more_bytes() {
+        let mut judge = RateJudge::new();
+        assert_eq!(judge.hear(&[], Mono(1)), None, "nothing is no beginning");
+        for (name, bytes, want) in [
+            ("limit-1", GARBLED_BYTES_MIN - 1, None),
+            ("limit", 1, Some(Mono(5 + AFTER_US))),
+            ("limit+1", 1, Some(Mono(5 + AFTER_US))),
+        ] {
+            assert_eq!(judge.hear(&vec![0xA5; bytes], Mono(5)), None, "{name}");
+            assert_eq!(judge.deadline(), want, "{name}");
+        }
+        let told = judge.hear(&[], Mono(5 + AFTER_US));
+        assert_eq!(told, Some(GARBLED_BYTES_MIN + 1));
+        assert_eq!(judge.deadline(), None, "given once");
     }
 
     #[test]

@@ -3,13 +3,17 @@
 //! system until the peer has taken everything.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio_serial::{ClearBuffer, ErrorKind, SerialPort, SerialStream};
 
 use super::limits::DRAIN_STEP;
-use super::{Baud, OpenError, holder, sys};
+use super::status::Facts;
+use super::usb::sysfs;
+use super::{Baud, OpenError, holder, latency, sys};
+
+const PTYS: &str = "/dev/pts";
 
 /// Names of the UARTs' devices, before their number. Others send bytes as they
 /// come (a pty, USB CDC), or are not known to be paced by a rate.
@@ -18,29 +22,70 @@ const UARTS: [&str; 12] = [
     "ttyPS", "ttySTM",
 ];
 
+/// What to open.
+pub(super) struct Site {
+    pub(super) path: PathBuf,
+    /// The system's name of the tty, where it is known; else the links lead to it.
+    pub(super) tty: Option<String>,
+    pub(super) baud: Baud,
+    /// Where the system says what is behind a tty.
+    pub(super) sys: PathBuf,
+}
+
 /// An open line.
 pub(super) struct Opened {
     pub(super) stream: SerialStream,
+    pub(super) facts: Facts,
     /// The rate at which bytes pass on the wire, where there is one.
     pub(super) wire_baud: Option<Baud>,
+    /// Something that the operator may want to change.
+    pub(super) advice: Option<String>,
 }
 
-/// Whether the device of this path, followed through links, is a UART.
-fn is_uart(real: &Path) -> bool {
-    let name = real.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| {
-        let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
-        UARTS
-            .iter()
-            .any(|uart| name.strip_prefix(uart).is_some_and(numbered))
-    })
+/// Whether a tty of this name is a UART.
+fn is_uart(tty: &str) -> bool {
+    let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+    let mut uarts = UARTS.iter();
+    uarts.any(|uart| tty.strip_prefix(uart).is_some_and(numbered))
 }
 
 /// Opens a line. Call it where blocking is allowed, inside a tokio runtime.
-pub(super) fn open(path: &Path, baud: Baud) -> Result<Opened, OpenError> {
-    let place = path.display().to_string();
+pub(super) fn open(site: &Site) -> Result<Opened, OpenError> {
+    let (path, baud) = (site.path.as_path(), site.baud);
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let is_pty = real.starts_with("/dev/pts");
+    let stream = open_exclusive(path, &real, baud)?;
+    // Many drivers have no such setting, and need none.
+    let _ = sys::set_low_latency(&stream);
+    let tty = site.tty.clone().or_else(|| tty_name(&real));
+    let latency_ms = tty
+        .as_deref()
+        .and_then(|tty| latency::lowered(&site.sys, tty));
+    Ok(Opened {
+        stream,
+        advice: tty
+            .as_deref()
+            .and_then(|tty| latency::advice(tty, latency_ms)),
+        wire_baud: tty.as_deref().is_some_and(is_uart).then_some(baud),
+        facts: Facts {
+            usb: tty
+                .as_deref()
+                .and_then(|tty| sysfs::identify(&site.sys, tty)),
+            tty: Some(real.display().to_string()),
+            baud: Some(baud),
+            latency_ms,
+        },
+    })
+}
+
+/// The system's name of a tty; none for a pty.
+fn tty_name(real: &Path) -> Option<String> {
+    let name = real.file_name()?.to_str()?;
+    (real.parent()? != Path::new(PTYS)).then(|| name.to_owned())
+}
+
+fn open_exclusive(path: &Path, real: &Path, baud: Baud) -> Result<SerialStream, OpenError> {
+    let place = path.display().to_string();
+    let is_pty = real.starts_with(PTYS);
     // The exclusive flag of a pty outlives us if we are killed, for as long as
     // its master is open, and then locks us out too: the file lock does there.
     let builder = tokio_serial::new(place.as_str(), baud.0).exclusive(!is_pty);
@@ -63,12 +108,7 @@ pub(super) fn open(path: &Path, baud: Baud) -> Result<Opened, OpenError> {
             holder: Some(holder),
         });
     }
-    // Many drivers have no such setting, and need none.
-    let _ = sys::set_low_latency(&stream);
-    Ok(Opened {
-        stream,
-        wire_baud: is_uart(&real).then_some(baud),
-    })
+    Ok(stream)
 }
 
 /// Closes a line without waiting for a peer that takes nothing, which the
@@ -126,23 +166,29 @@ mod tests {
 
     #[test]
     fn only_real_uarts_have_a_rate_on_the_wire() {
-        for (name, path, want) in [
-            ("usb uart", "/dev/ttyUSB0", true),
-            ("pc uart", "/dev/ttyS12", true),
-            ("raspberry pi", "/dev/ttyAMA0", true),
-            ("imx", "/dev/ttymxc3", true),
-            ("usb cdc", "/dev/ttyACM0", false),
-            ("usb gadget", "/dev/ttyGS0", false),
-            ("pty", "/dev/pts/3", false),
-            ("no number", "/dev/ttyS", false),
-            ("console", "/dev/tty1", false),
-            (
-                "a link's name is not looked at",
-                "/dev/serial/by-id/ttyUSBx",
-                false,
-            ),
+        for (name, tty, want) in [
+            ("usb uart", "ttyUSB0", true),
+            ("pc uart", "ttyS12", true),
+            ("raspberry pi", "ttyAMA0", true),
+            ("imx", "ttymxc3", true),
+            ("usb cdc", "ttyACM0", false),
+            ("usb gadget", "ttyGS0", false),
+            ("no number", "ttyS", false),
+            ("console", "tty1", false),
+            ("not a number", "ttyUSBx", false),
         ] {
-            assert_eq!(is_uart(Path::new(path)), want, "{name}");
+            assert_eq!(is_uart(tty), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pty_has_no_name_in_sysfs() {
+        for (path, want) in [
+            ("/dev/ttyUSB0", Some("ttyUSB0")),
+            ("/dev/pts/3", None),
+            ("/", None),
+        ] {
+            assert_eq!(tty_name(Path::new(path)).as_deref(), want, "{path}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Ports against real ptys and sockets. Every wait is for something that
 //! happens, with a deadline; nothing sleeps.
 
+pub(super) mod fake;
 mod rig;
 
 use std::io::Read;

@@ -1,6 +1,7 @@
 //! The life of one port: open, carry bytes both ways, close, pause, again.
 //! Invariant: reading goes on while writing waits, and the other way round.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -11,14 +12,15 @@ use tokio::time::timeout;
 use super::backoff::{Backoff, is_settled};
 use super::carry::{Ear, Outside, Rate, about, drain, write_all};
 use super::limits::{
-    BAUDS_MAX, CONNECT_TIMEOUT, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX, TCP_PEER_TIMEOUT,
+    BAUDS_MAX, CONNECT_TIMEOUT, DENIED_QUIET_TRIES, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX,
+    TCP_PEER_TIMEOUT,
 };
 use super::notices::Notices;
 use super::rate::RateJudge;
-use super::status::Shared;
+use super::status::{Facts, Shared};
+use super::usb::UsbTty;
 use super::{
-    Baud, CloseReason, OpenError, PortConfig, PortEvent, PortEventKind, PortId, PortPlace, serial,
-    sys,
+    Baud, CloseReason, OpenError, PortConfig, PortEventKind, PortId, PortPlace, serial, sys,
 };
 
 const BAUD_DEFAULT: Baud = Baud(115_200);
@@ -27,6 +29,13 @@ const BAUD_DEFAULT: Baud = Baud(115_200);
 enum Line {
     Serial(serial::Opened),
     Tcp(TcpStream),
+}
+
+/// What the next try opens.
+enum Target {
+    Path(PathBuf),
+    Tty(UsbTty),
+    Address(String),
 }
 
 struct Worker {
@@ -38,6 +47,8 @@ struct Worker {
     queue: mpsc::Receiver<Vec<u8>>,
     outside: Outside,
     notices: Notices,
+    /// Tries in a row that were not allowed.
+    denied: u32,
 }
 
 /// Runs until the process stops, or until nobody takes events any more.
@@ -48,7 +59,7 @@ pub(super) async fn run(
     outside: Outside,
 ) {
     let mut backoff = Backoff::new(match config.place {
-        PortPlace::Serial { .. } => SERIAL_PAUSE_MAX,
+        PortPlace::Serial { .. } | PortPlace::Usb { .. } => SERIAL_PAUSE_MAX,
         PortPlace::Tcp { .. } => TCP_PAUSE_MAX,
     });
     let mut stopped = outside.stopped.clone();
@@ -61,10 +72,11 @@ pub(super) async fn run(
         shared,
         queue,
         outside,
+        denied: 0,
     };
     loop {
         let opened = tokio::select! {
-            opened = open(&worker.place, worker.baud_at) => opened,
+            opened = worker.open() => opened,
             () = wait_stop(&mut stopped) => break,
         };
         match opened {
@@ -81,12 +93,13 @@ pub(super) async fn run(
             }
             Err(error) => worker.open_failed(&error),
         }
+        worker.outside.usb.give_back(worker.id);
         tokio::select! {
             () = tokio::time::sleep(backoff.pause()) => {}
             () = wait_stop(&mut stopped) => break,
         }
     }
-    worker.shared.set_stopped();
+    worker.shared.set_stopped(worker.outside.clock.now());
 }
 
 /// Returns when the process stops, also when its other half is gone.
@@ -96,29 +109,13 @@ async fn wait_stop(stopped: &mut watch::Receiver<bool>) {
 
 fn baud_of(place: &PortPlace, at: usize) -> Option<Baud> {
     match place {
-        PortPlace::Serial { bauds, .. } if bauds.is_empty() => Some(BAUD_DEFAULT),
-        PortPlace::Serial { bauds, .. } => bauds.get(at % bauds.len().min(BAUDS_MAX)).copied(),
-        PortPlace::Tcp { .. } => None,
-    }
-}
-
-async fn open(place: &PortPlace, baud_at: usize) -> Result<Line, OpenError> {
-    match place {
-        PortPlace::Serial { path, .. } => {
-            let (path, baud) = (
-                path.clone(),
-                baud_of(place, baud_at).unwrap_or(BAUD_DEFAULT),
-            );
-            let opened = tokio::task::spawn_blocking(move || serial::open(&path, baud)).await;
-            match opened {
-                Ok(opened) => opened.map(Line::Serial),
-                Err(error) => Err(OpenError::Io {
-                    place: place.to_string(),
-                    why: error.to_string(),
-                }),
-            }
+        PortPlace::Serial { bauds, .. } | PortPlace::Usb { bauds, .. } if bauds.is_empty() => {
+            Some(BAUD_DEFAULT)
         }
-        PortPlace::Tcp { address } => connect(address).await.map(Line::Tcp),
+        PortPlace::Serial { bauds, .. } | PortPlace::Usb { bauds, .. } => {
+            bauds.get(at % bauds.len().min(BAUDS_MAX)).copied()
+        }
+        PortPlace::Tcp { .. } => None,
     }
 }
 
@@ -146,29 +143,85 @@ impl Worker {
         }
     }
 
+    /// Waits for what to open; a board may come in years.
+    async fn target(&mut self) -> Target {
+        match &self.place {
+            PortPlace::Serial { path, .. } => return Target::Path(path.clone()),
+            PortPlace::Tcp { address } => return Target::Address(address.clone()),
+            PortPlace::Usb { .. } => {}
+        }
+        let usb = std::sync::Arc::clone(&self.outside.usb);
+        let tty = usb.take(self.id, |seen| {
+            // One that was here and was pulled has just said so.
+            if !self.place.is_spare() && self.shared.opens() == 0 {
+                let place = self.place.to_string();
+                self.open_failed(&OpenError::NoBoard { place, seen });
+            }
+        });
+        Target::Tty(tty.await)
+    }
+
+    async fn open(&mut self) -> Result<Line, OpenError> {
+        let (path, tty) = match self.target().await {
+            Target::Address(address) => return connect(&address).await.map(Line::Tcp),
+            Target::Path(path) => (path, None),
+            Target::Tty(tty) => {
+                let path = self.outside.usb.roots.dev.join(&tty.name);
+                (path, Some(tty.name))
+            }
+        };
+        let site = serial::Site {
+            path,
+            tty,
+            baud: baud_of(&self.place, self.baud_at).unwrap_or(BAUD_DEFAULT),
+            sys: self.outside.usb.roots.sys.clone(),
+        };
+        let opened = tokio::task::spawn_blocking(move || serial::open(&site)).await;
+        match (opened, &self.place) {
+            (Ok(Err(OpenError::Missing { place: node })), PortPlace::Usb { .. }) => {
+                let place = self.place.to_string();
+                Err(OpenError::NoNode { place, node })
+            }
+            (Ok(opened), _) => opened.map(Line::Serial),
+            (Err(error), place) => Err(OpenError::Io {
+                place: place.to_string(),
+                why: error.to_string(),
+            }),
+        }
+    }
+
     fn open_failed(&mut self, error: &OpenError) {
-        let error = error.to_string();
-        let line = self.notices.failed(self.outside.clock.now(), &error);
-        self.shared.set_failed(error);
-        self.say(line);
+        let text = error.to_string();
+        let now = self.outside.clock.now();
+        self.shared.set_failed(text.clone(), now);
+        self.denied = match error {
+            OpenError::Denied { .. } => self.denied.saturating_add(1),
+            OpenError::Missing { .. }
+            | OpenError::NoBoard { .. }
+            | OpenError::NoNode { .. }
+            | OpenError::Busy { .. }
+            | OpenError::NotSerial { .. }
+            | OpenError::Connect { .. }
+            | OpenError::Io { .. } => 0,
+        };
+        // udev takes a moment to give a new device file to its group.
+        if self.denied == 0 || self.denied > DENIED_QUIET_TRIES {
+            let line = self.notices.failed(now, &text);
+            self.say(line);
+        }
     }
 
     /// One opening from its first event to its last.
     async fn session(&mut self, line: Line) -> CloseReason {
-        let what = match baud_of(&self.place, self.baud_at) {
-            Some(baud) => format!("{} is open at {} baud", self.place, baud.0),
-            None => format!("{} is connected", self.place),
-        };
-        let line_to_say = self.notices.opened(self.outside.clock.now(), &what);
-        self.say(line_to_say);
         self.drop_queued();
-        self.shared.set_open();
+        self.opened(&line);
 
         let reason = match line {
             Line::Serial(opened) => {
                 let serial::Opened {
                     mut stream,
                     wire_baud,
+                    ..
                 } = opened;
                 let (reason, drained) = self.carry(&mut stream, wire_baud).await;
                 let drain = if drained { STOP_DRAIN } else { Duration::ZERO };
@@ -188,19 +241,45 @@ impl Worker {
         reason
     }
 
+    /// Says so, to the operator and in the status.
+    fn opened(&mut self, line: &Line) {
+        let now = self.outside.clock.now();
+        self.denied = 0;
+        let (facts, advice) = match line {
+            Line::Serial(opened) => (opened.facts.clone(), opened.advice.clone()),
+            Line::Tcp(_) => (Facts::default(), None),
+        };
+        let what = match (&self.place, facts.baud, &facts.tty) {
+            (PortPlace::Usb { .. }, Some(baud), Some(tty)) => {
+                let who = facts
+                    .usb
+                    .as_ref()
+                    .map_or_else(String::new, |usb| format!(" ({usb})"));
+                format!("{} is open as {tty} at {} baud{who}", self.place, baud.0)
+            }
+            (_, Some(baud), _) => format!("{} is open at {} baud", self.place, baud.0),
+            (_, None, _) => format!("{} is connected", self.place),
+        };
+        let what = match advice {
+            Some(advice) => format!("{what}; {advice}"),
+            None => what,
+        };
+        let line = self.notices.opened(now, &what);
+        self.say(line);
+        self.shared.set_open(facts, now);
+    }
+
     async fn closed(&mut self, reason: &CloseReason) {
         let error = reason.to_string();
-        self.shared.set_failed(error.clone());
+        self.shared
+            .set_failed(error.clone(), self.outside.clock.now());
         self.drop_queued();
         if *reason != CloseReason::Stopped {
             let line = self.notices.failed(self.outside.clock.now(), &error);
             self.say(line);
         }
-        let event = PortEvent {
-            port: self.id,
-            kind: PortEventKind::Closed {
-                reason: reason.clone(),
-            },
+        let event = PortEventKind::Closed {
+            reason: reason.clone(),
         };
         let mut stopped = self.outside.stopped.clone();
         tokio::select! {
@@ -220,12 +299,13 @@ impl Worker {
 
     /// The rate that this opening tries; none where there is none.
     fn rate(&self) -> Option<Rate> {
-        let PortPlace::Serial { bauds, .. } = &self.place else {
-            return None;
+        let several = match &self.place {
+            PortPlace::Serial { bauds, .. } | PortPlace::Usb { bauds, .. } => bauds.len() > 1,
+            PortPlace::Tcp { .. } => return None,
         };
         Some(Rate {
             baud: baud_of(&self.place, self.baud_at)?,
-            can_change: bauds.len() > 1,
+            can_change: several,
             judge: RateJudge::new(),
         })
     }
@@ -239,7 +319,6 @@ impl Worker {
         let rate = self.rate();
         let (reader, mut writer) = tokio::io::split(stream);
         let ear = Ear {
-            port: self.id,
             name: &self.name,
             shared: &self.shared,
             outside: &self.outside,

@@ -82,6 +82,33 @@ impl Field<'_> {
         Ok(n)
     }
 
+    /// A whole number from `min` to `max`, or a list of different ones, not empty, at
+    /// most `most` long.
+    pub fn ints(&self, min: i64, max: i64, most: usize) -> Result<Vec<i64>, ConfigError> {
+        let Some(array) = self.value.as_array() else {
+            return self.int(min, max).map(|n| vec![n]);
+        };
+        if array.is_empty() {
+            return Err(self.error("must not be an empty list"));
+        }
+        if array.len() > most {
+            return Err(self.error(format!("has {} entries, at most {most}", array.len())));
+        }
+        let mut ints: Vec<i64> = Vec::with_capacity(array.len());
+        for value in array {
+            let Some(n) = value.as_integer().filter(|n| (min..=max).contains(n)) else {
+                return Err(self.error(format!(
+                    "must be a list of whole numbers from {min} to {max}"
+                )));
+            };
+            if ints.contains(&n) {
+                return Err(self.error(format!("has {n} twice")));
+            }
+            ints.push(n);
+        }
+        Ok(ints)
+    }
+
     /// A duration, perhaps negative.
     pub fn span(&self) -> Result<Span, ConfigError> {
         let Some(text) = self.value.as_str() else {

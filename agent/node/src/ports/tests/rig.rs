@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::ports::limits::READ_BYTES_MAX;
 use crate::ports::pty::Pty;
+use crate::ports::usb::watch::Roots;
 use crate::ports::{
     Baud, CloseReason, MonoClock, PortConfig, PortEvent, PortEventKind, PortId, PortPlace,
     PortStatus, Ports, Say,
@@ -90,6 +91,10 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new(places: Vec<PortPlace>) -> Self {
+        Self::at(Roots::default(), places)
+    }
+
+    pub(super) fn at(roots: Roots, places: Vec<PortPlace>) -> Self {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let said = Arc::new(Mutex::new(Vec::new()));
         let to = Arc::clone(&said);
@@ -103,7 +108,7 @@ impl Rig {
             })
             .collect();
         Self {
-            ports: Ports::spawn(configs, sender, MonoClock::start(), say),
+            ports: Ports::spawn_at(roots, configs, sender, MonoClock::start(), say),
             events,
             said,
         }
@@ -120,10 +125,7 @@ impl Rig {
     pub(super) async fn opened(&mut self, port: u32) {
         assert_eq!(
             self.next().await,
-            PortEvent {
-                port: PortId(port),
-                kind: PortEventKind::Opened { baud: None }
-            }
+            PortEvent::new(PortId(port), PortEventKind::Opened { baud: None })
         );
     }
 
