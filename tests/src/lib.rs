@@ -1,5 +1,6 @@
 //! Simulated world and reference models.
 
+pub mod cable;
 pub mod line;
 pub mod mosquitto;
 pub mod powercut;
