@@ -234,7 +234,7 @@ impl Carrier {
             self.write(&mut state);
             let next = self.next_wait(&state);
             drop(state);
-            self.sleep(next);
+            self.rest(next);
         }
     }
 
@@ -310,7 +310,7 @@ impl Carrier {
 
     /// Until an end has bytes or takes some, or the time is up. An end whose lane is
     /// full would always be ready: then only the time counts.
-    fn sleep(&self, most: Duration) {
+    fn rest(&self, most: Duration) {
         let blocked = |way: usize| !self.leftover[way].is_empty();
         let mut waited: Vec<Waited<'_>> = Vec::with_capacity(2);
         waited.extend(self.gateway.fd().map(|fd| Waited::new(fd, blocked(0))));
