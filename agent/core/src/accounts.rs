@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use forebay_wire::ids::{BootId, DeviceUid};
+use forebay_wire::message::ResetCause;
 
 use crate::ledger::{Account, Counts, DeviceAccounts, GAP_REASONS, Ledger, Source};
 use crate::limits::{
@@ -18,25 +19,28 @@ use crate::limits::{
     SNAPSHOT_EVERY_US,
 };
 use crate::log::block::{Block, Body, Record};
-use crate::log::bytes::{Malformed, Reader, put_varint};
+use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
 use crate::log::walk::{Met, Walk};
 use crate::meta::{Entry, checked, with_crc};
-use crate::units::{Mono, Offset, PartitionId};
+use crate::units::{EventTime, Mono, Offset, PartitionId};
 
 /// Meta keys of accounts: this and the uid as 16 hex digits.
 pub const ACCOUNT_META_PREFIX: &[u8] = b"account/";
 /// Meta keys of the heads that accounts hold for: this and the partition.
 pub const ACCOUNTS_META_PREFIX: &[u8] = b"accounts/";
 
+/// Of heads, and of accounts that say nothing of a boot but its counts.
 const VERSION: u8 = 1;
+/// Of accounts.
+const ACCOUNT_VERSION: u8 = 2;
 /// Boots of one device that are told apart, imports among them.
 const BOOTS_KEPT_MAX: usize = BOOTS_PER_DEVICE_MAX + IMPORTS_MAX;
 /// Longest account: a varint has ten bytes at most.
 const ACCOUNT_BYTES_MAX: usize = 8 + COUNTS_BYTES_MAX + BOOTS_KEPT_MAX * BOOT_BYTES_MAX;
 const COUNTS_BYTES_MAX: usize = 10 * (3 + GAP_REASONS);
-const BOOT_BYTES_MAX: usize = 4 + 10 + COUNTS_BYTES_MAX;
+const BOOT_BYTES_MAX: usize = 5 + 10 + COUNTS_BYTES_MAX + 10 + 10 + 1 + 1 + 20;
 const _: () = assert!(ACCOUNT_BYTES_MAX <= META_VALUE_BYTES_MAX);
 
 /// What the log holds beyond the snapshot, while it is read.
@@ -229,7 +233,10 @@ fn count(block: &Block, records: std::ops::Range<usize>, ledger: &mut Ledger) {
                     uid: series.uid,
                     boot: series.boot,
                 };
-                ledger.replay(source, (reading.ordinal, 1), |counts| &mut counts.readings);
+                let time = (!reading.is_unsynced()).then_some(reading.time);
+                ledger.replay(source, (reading.ordinal, 1), time, |counts| {
+                    &mut counts.readings
+                });
             }
             Record::Gap(gap) => {
                 let source = Source {
@@ -237,7 +244,7 @@ fn count(block: &Block, records: std::ops::Range<usize>, ledger: &mut Ledger) {
                     boot: gap.boot,
                 };
                 let reason = gap.reason as usize;
-                ledger.replay(source, (gap.first, gap.count), |counts| {
+                ledger.replay(source, (gap.first, gap.count), None, |counts| {
                     &mut counts.gaps[reason]
                 });
             }
@@ -314,13 +321,21 @@ fn parse_head(name: &[u8], value: &[u8]) -> Option<(PartitionId, Offset, u64)> {
 
 fn account_bytes(accounts: &DeviceAccounts) -> Vec<u8> {
     let DeviceAccounts { boots, folded } = accounts;
-    let mut out = vec![VERSION, GAP_REASONS as u8];
+    let mut out = vec![ACCOUNT_VERSION, GAP_REASONS as u8];
     put_counts(&mut out, folded);
     put_varint(&mut out, boots.len() as u64);
     for (boot, account) in boots {
         put_varint(&mut out, u64::from(boot.0));
         put_varint(&mut out, account.taken);
         put_counts(&mut out, &account.counts);
+        put_varint(&mut out, account.nth);
+        put_varint(&mut out, account.said);
+        out.push(account.reset_cause.map_or(0, |cause| cause as u8 + 1));
+        out.push(u8::from(account.times.is_some()));
+        if let Some((first, last)) = account.times {
+            put_zigzag(&mut out, first.0);
+            put_zigzag(&mut out, last.0);
+        }
     }
     with_crc(out)
 }
@@ -345,12 +360,16 @@ fn parse_uid(name: &[u8]) -> Option<DeviceUid> {
 }
 
 fn parse_account(value: &[u8]) -> Option<DeviceAccounts> {
-    let mut reader = checked(VERSION, value)?;
-    let accounts = read_accounts(&mut reader).ok()?;
+    let version = *value.first()?;
+    if version != VERSION && version != ACCOUNT_VERSION {
+        return None;
+    }
+    let mut reader = checked(version, value)?;
+    let accounts = read_accounts(&mut reader, version).ok()?;
     reader.is_at_end().then_some(accounts)
 }
 
-fn read_accounts(reader: &mut Reader<'_>) -> Result<DeviceAccounts, Malformed> {
+fn read_accounts(reader: &mut Reader<'_>, version: u8) -> Result<DeviceAccounts, Malformed> {
     let reasons = usize::from(reader.byte()?);
     let folded = read_counts(reader, reasons)?;
     let count = reader.varint()?;
@@ -358,17 +377,40 @@ fn read_accounts(reader: &mut Reader<'_>) -> Result<DeviceAccounts, Malformed> {
         return Err(reader.malformed());
     }
     let mut boots = BTreeMap::new();
-    for _ in 0..count {
+    for nth in 0..count {
         let boot = u32::try_from(reader.varint()?).map_err(|_| reader.malformed())?;
         let taken = reader.varint()?;
-        let account = Account {
+        let mut account = Account {
             taken,
             durable: taken,
             counts: read_counts(reader, reasons)?,
+            // Devices that count their boots have them in this order.
+            nth,
+            ..Account::default()
         };
+        if version == ACCOUNT_VERSION {
+            read_boot(reader, &mut account)?;
+        }
         boots.insert(BootId(boot), account);
     }
     Ok(DeviceAccounts { boots, folded })
+}
+
+/// What version 1 did not say of a boot.
+fn read_boot(reader: &mut Reader<'_>, account: &mut Account) -> Result<(), Malformed> {
+    account.nth = reader.varint()?;
+    account.said = reader.varint()?;
+    let cause = reader.byte()?;
+    if let Some(byte) = cause.checked_sub(1) {
+        let cause = ResetCause::from_byte(byte).ok_or_else(|| reader.malformed())?;
+        account.reset_cause = Some(cause);
+    }
+    account.times = match reader.byte()? {
+        0 => None,
+        1 => Some((EventTime(reader.zigzag()?), EventTime(reader.zigzag()?))),
+        _ => return Err(reader.malformed()),
+    };
+    Ok(())
 }
 
 /// Counts with as many gap reasons as there were when they were written.

@@ -3,19 +3,25 @@
 //! ordinal below `taken` was one reading, part of one gap, or is counted as lost,
 //! exactly once.
 //!
-//! Bound: [`DEVICES_MAX`] devices of [`BOOTS_PER_DEVICE_MAX`] boots and
-//! [`IMPORTS_MAX`] imports; the oldest of a device is folded into its total. Knows no
+//! Bound: [`DEVICES_MAX`] devices of as many boots as [`DeviceAccounts`] keeps. Knows no
 //! port and no log.
+
+mod account;
+mod device;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
+use forebay_wire::message::ResetCause;
 
-use crate::limits::{BOOTS_PER_DEVICE_MAX, DEVICES_MAX, IMPORT_BOOT_FIRST, IMPORTS_MAX};
-
-/// Boots from here on are imports.
-const IMPORTS_FROM: BootId = BootId(IMPORT_BOOT_FIRST);
-use crate::record::{GAPS, GapReason};
+pub use self::account::{Account, Run};
+pub use self::device::DeviceAccounts;
+use self::device::IMPORTS_FROM;
+use crate::limits::DEVICES_MAX;
+use crate::record::GAPS;
+use crate::units::EventTime;
 
 /// One boot of one device: the scope of ordinals and ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,48 +73,9 @@ impl Counts {
     }
 }
 
-/// The account of one boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Account {
-    /// First ordinal that was not taken yet.
-    pub taken: u64,
-    /// First ordinal that is not durable yet: what an ack may say.
-    pub durable: u64,
-    pub counts: Counts,
-}
-
 /// No room for one more device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyDevices;
-
-/// The accounts of one device.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeviceAccounts {
-    /// At most [`BOOTS_PER_DEVICE_MAX`] and [`IMPORTS_MAX`] imports.
-    pub boots: BTreeMap<BootId, Account>,
-    /// Boots that were folded away.
-    pub folded: Counts,
-}
-
-impl DeviceAccounts {
-    /// Folds the oldest boot of the kind that `boot` is of when there are as many of
-    /// them as are kept: imports must not push out the boot that a device is in.
-    fn make_room(&mut self, boot: BootId) {
-        let (kind, kept) = if boot < IMPORTS_FROM {
-            (BootId(0)..IMPORTS_FROM, BOOTS_PER_DEVICE_MAX)
-        } else {
-            (IMPORTS_FROM..BootId(u32::MAX), IMPORTS_MAX)
-        };
-        let same = self.boots.range(kind);
-        let oldest = same.clone().next().map(|(oldest, _)| *oldest);
-        if let Some(oldest) = oldest.filter(|_| same.count() >= kept)
-            && let Some(mut account) = self.boots.remove(&oldest)
-        {
-            account.close();
-            self.folded.add(&account.counts);
-        }
-    }
-}
 
 /// All accounts.
 #[derive(Debug, Clone, Default)]
@@ -124,15 +91,28 @@ impl Ledger {
     /// # Errors
     /// When the device is new and the table full.
     pub fn open(&mut self, source: Source) -> Result<&mut Account, TooManyDevices> {
-        if self.devices.len() >= DEVICES_MAX && !self.devices.contains_key(&source.uid) {
+        Ok(self.changing(source.uid)?.open(source.boot))
+    }
+
+    /// The account of the boot with which a device has said Hello: what it says of its
+    /// other boots is over.
+    ///
+    /// # Errors
+    /// When the device is new and the table full.
+    pub fn hello(
+        &mut self,
+        source: Source,
+        cause: ResetCause,
+    ) -> Result<&mut Account, TooManyDevices> {
+        Ok(self.changing(source.uid)?.hello(source.boot, cause))
+    }
+
+    fn changing(&mut self, uid: DeviceUid) -> Result<&mut DeviceAccounts, TooManyDevices> {
+        if self.devices.len() >= DEVICES_MAX && !self.devices.contains_key(&uid) {
             return Err(TooManyDevices);
         }
-        let device = self.devices.entry(source.uid).or_default();
-        self.changed.insert(source.uid);
-        if !device.boots.contains_key(&source.boot) {
-            device.make_room(source.boot);
-        }
-        Ok(device.boots.entry(source.boot).or_default())
+        self.changed.insert(uid);
+        Ok(self.devices.entry(uid).or_default())
     }
 
     /// Puts the accounts of a device as they were kept.
@@ -172,15 +152,20 @@ impl Ledger {
     }
 
     /// Counts `count` ordinals from `first` on that the log holds, in any order of
-    /// its partitions: `of` says which count they belong to. What lies between them
+    /// its partitions, of a reading with its time where that is known: `of` says which
+    /// count they belong to. What lies between them
     /// shows when [`Ledger::close_replay`] is called.
     pub fn replay(
         &mut self,
         source: Source,
         (first, count): (Ordinal, u64),
+        time: Option<EventTime>,
         of: impl FnOnce(&mut Counts) -> &mut u64,
     ) {
         if let Ok(account) = self.open(source) {
+            if let Some(time) = time {
+                account.note_time(time);
+            }
             let sum = of(&mut account.counts);
             *sum = sum.saturating_add(count);
             account.taken = account.taken.max(first.0.saturating_add(count));
@@ -200,8 +185,7 @@ impl Ledger {
     #[must_use]
     pub fn next_import_boot(&self, uid: DeviceUid) -> BootId {
         let device = self.devices.get(&uid);
-        let last = device.and_then(|device| device.boots.range(IMPORTS_FROM..).next_back());
-        last.map_or(IMPORTS_FROM, |(boot, _)| BootId(boot.0.saturating_add(1)))
+        device.map_or(IMPORTS_FROM, DeviceAccounts::next_import)
     }
 
     /// The account of `source` when there is one.
@@ -240,11 +224,8 @@ impl Ledger {
 
     /// Sums over the boots of each device, in order of uid.
     pub fn devices(&self) -> impl Iterator<Item = (DeviceUid, Counts)> {
-        self.devices.iter().map(|(uid, device)| {
-            let mut sum = device.folded;
-            device.boots.values().for_each(|boot| sum.add(&boot.counts));
-            (*uid, sum)
-        })
+        let devices = self.devices.iter();
+        devices.map(|(uid, device)| (*uid, device.total()))
     }
 
     /// Sum over all devices.
@@ -253,143 +234,5 @@ impl Ledger {
         let mut sum = Counts::default();
         self.devices().for_each(|(_, counts)| sum.add(&counts));
         sum
-    }
-}
-
-/// What a run of ordinals from the link is to the account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Run {
-    /// The first `skip` were taken before; the rest is new and in order.
-    Fresh { skip: u64 },
-    /// All of it was taken before.
-    Known,
-    /// Something before it is missing: go-back-N sends it again.
-    Ahead { missing_from: Ordinal },
-}
-
-impl Account {
-    /// Judges `count` ordinals from `first` on.
-    #[must_use]
-    pub fn judge(&self, first: Ordinal, count: u64) -> Run {
-        let end = first.0.saturating_add(count);
-        if first.0 > self.taken {
-            Run::Ahead {
-                missing_from: Ordinal(self.taken),
-            }
-        } else if end <= self.taken {
-            Run::Known
-        } else {
-            Run::Fresh {
-                skip: self.taken - first.0,
-            }
-        }
-    }
-
-    /// Counts as lost what was taken and is nothing else.
-    fn close(&mut self) {
-        let rest = self.taken.saturating_sub(self.counts.ordinals());
-        self.counts.lost += rest;
-    }
-
-    /// Counts `count` new readings.
-    pub fn take_readings(&mut self, count: u64) {
-        self.taken += count;
-        self.counts.readings += count;
-    }
-
-    /// Closes a boot with a gap of `count` ordinals up to `end`. What lies between
-    /// was acked by a log that lost it, or by the one before this.
-    pub fn take_last_gap(&mut self, reason: GapReason, end: Ordinal, count: u64) {
-        let first = end.0.saturating_sub(count);
-        self.counts.lost += first.saturating_sub(self.taken);
-        self.taken = end.0;
-        let sum = &mut self.counts.gaps[reason as usize];
-        *sum = sum.saturating_add(count);
-    }
-
-    /// Counts a new gap of `count` ordinals.
-    pub fn take_gap(&mut self, reason: GapReason, count: u64) {
-        self.taken = self.taken.saturating_add(count);
-        let sum = &mut self.counts.gaps[reason as usize];
-        *sum = sum.saturating_add(count);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn source(uid: u64, boot: u32) -> Source {
-        Source {
-            uid: DeviceUid(uid.to_be_bytes()),
-            boot: BootId(boot),
-        }
-    }
-
-    #[test]
-    fn runs_are_judged_by_their_edges() {
-        let account = Account {
-            taken: 10,
-            ..Account::default()
-        };
-        for (name, first, count, want) in [
-            ("old", 0, 9, Run::Known),
-            ("up to the edge", 5, 5, Run::Known),
-            ("over the edge by one", 5, 6, Run::Fresh { skip: 5 }),
-            ("next", 10, 1, Run::Fresh { skip: 0 }),
-            (
-                "one missing",
-                11,
-                1,
-                Run::Ahead {
-                    missing_from: Ordinal(10),
-                },
-            ),
-            ("end of the ordinals", 10, u64::MAX, Run::Fresh { skip: 0 }),
-        ] {
-            assert_eq!(account.judge(Ordinal(first), count), want, "{name}");
-        }
-    }
-
-    #[test]
-    fn the_oldest_boot_is_folded_and_no_count_is_lost() {
-        let mut ledger = Ledger::default();
-        for boot in 0..=BOOTS_PER_DEVICE_MAX as u32 {
-            let account = ledger.open(source(1, boot)).expect("one device");
-            account.take_readings(2);
-            account.take_gap(GapReason::RingFull, 3);
-        }
-        assert_eq!(ledger.get(source(1, 0)), None);
-        assert!(ledger.get(source(1, 1)).is_some());
-        let total = ledger.total();
-        assert_eq!(total.readings, 2 * (BOOTS_PER_DEVICE_MAX as u64 + 1));
-        assert_eq!(total.gap_total(), 3 * (BOOTS_PER_DEVICE_MAX as u64 + 1));
-    }
-
-    #[test]
-    fn imports_push_out_imports_and_never_a_boot() {
-        let mut ledger = Ledger::default();
-        let live = source(1, 7);
-        ledger.open(live).expect("one device").take_readings(1);
-        for nth in 0..=IMPORTS_MAX as u32 {
-            let boot = ledger.next_import_boot(live.uid);
-            assert_eq!(boot, BootId(IMPORT_BOOT_FIRST + nth));
-            let account = ledger.open(Source { boot, ..live });
-            account.expect("a known device").take_readings(1);
-        }
-        assert!(ledger.get(live).is_some());
-        assert_eq!(ledger.get(source(1, IMPORT_BOOT_FIRST)), None);
-        assert_eq!(ledger.total().readings, IMPORTS_MAX as u64 + 2);
-    }
-
-    #[test]
-    fn devices_are_bounded() {
-        let mut ledger = Ledger::default();
-        for uid in 0..DEVICES_MAX as u64 {
-            assert!(ledger.open(source(uid, 0)).is_ok());
-        }
-        let one_more = source(DEVICES_MAX as u64, 0);
-        assert_eq!(ledger.open(one_more).err(), Some(TooManyDevices));
-        assert!(ledger.open(source(0, 1)).is_ok(), "a known device may boot");
     }
 }

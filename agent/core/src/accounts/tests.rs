@@ -71,6 +71,10 @@ impl Writer {
         }
         account.take_readings(count);
         for ordinal in first..first + count {
+            let (_, record) = reading(source, ordinal);
+            account.note_time(record.time);
+        }
+        for ordinal in first..first + count {
             let (series, record) = reading(source, ordinal);
             self.commit.reading(to, &series, &record, self.now);
         }
@@ -386,6 +390,10 @@ fn the_bytes_of_an_account_are_the_table() {
                 duplicates: 9,
                 lost: 0,
             },
+            nth: 3,
+            said: 6,
+            reset_cause: Some(ResetCause::Watchdog),
+            times: Some((EventTime(-1), EventTime(2))),
         },
     );
     let bytes = account_bytes(&accounts);
@@ -393,10 +401,12 @@ fn the_bytes_of_an_account_are_the_table() {
     assert_eq!(
         body,
         [
-            1, 5, // version, gap reasons
+            2, 5, // version, gap reasons
             0xac, 2, 0, 0, 0, 0, 0, 0, 0, // folded: readings, duplicates, lost, gaps
             1, 7, 5, // one boot: number, taken
             2, 9, 0, 0, 1, 0, 0, 2, // its counts
+            3, 6, // place, ordinals that it said it gave out
+            5, 1, 1, 4, // reset cause, times
         ]
     );
     assert_eq!(u32::from_le_bytes(*crc), crc32c::crc32c(body));
@@ -404,8 +414,16 @@ fn the_bytes_of_an_account_are_the_table() {
     for cut in 0..bytes.len() {
         assert_eq!(parse_account(&bytes[..cut]), None, "{cut}");
     }
-    // Written by a version that knew fewer reasons.
-    let older = with_crc(vec![1, 1, 3, 0, 0, 4, 0]);
-    let folded = parse_account(&older).expect("reads").folded;
+    // Written by a version that knew fewer reasons, and only counts of a boot.
+    let older = with_crc(vec![
+        1, 1, 3, 0, 0, 4, // folded
+        2, 7, 2, 2, 0, 0, 0, 9, 1, 1, 0, 0, 0, // two boots
+    ]);
+    let DeviceAccounts { boots, folded } = parse_account(&older).expect("reads");
     assert_eq!((folded.readings, folded.gaps), (3, [4, 0, 0, 0, 0]));
+    let taken: Vec<_> = boots.values().map(|a| (a.nth, a.taken, a.times)).collect();
+    assert_eq!(taken, [(0, 2, None), (1, 1, None)]);
+    for version in [0, 3] {
+        assert_eq!(parse_account(&with_crc(vec![version, 0, 0, 0, 0, 0])), None);
+    }
 }
