@@ -14,6 +14,7 @@ use crate::import::{ImportAnswer, ImportId, ImportRequest};
 use crate::ingest::Router;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::payload::GatewayName;
+pub use crate::query::QueryId;
 use crate::query::{Answer, Names, Query};
 use crate::retention::SpaceConfig;
 use crate::store::{SegmentId, StoreError, StoreEvent, StoreOpened, WriteBatch};
@@ -51,10 +52,6 @@ pub struct Opened {
 /// Names a read of the log on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchToken(pub u64);
-
-/// Names a question of an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueryId(pub u64);
 
 /// What happens to the gateway.
 #[derive(Debug)]

@@ -231,5 +231,30 @@ const _: () = assert!(UNIT_NAME_BYTES_MAX >= forebay_wire::limits::UNIT_BYTES_MA
 /// The reserve is at most this part of what is free and what the log has together.
 pub const RESERVE_PART: u64 = 4;
 /// Shortest and longest sampling period that can be asked for, us.
-pub const PERIOD_US_MIN: u32 = 1_000;
-pub const PERIOD_US_MAX: u32 = 3_600_000_000;
+pub use forebay_wire::limits::{PERIOD_US_MAX, PERIOD_US_MIN};
+/// Commands on their way to one device, and to all of them.
+pub const COMMANDS_PER_DEVICE_MAX: usize = 8;
+pub const COMMANDS_MAX: usize = 64;
+/// A command is sent again after so long, us, and so often in all.
+pub const COMMAND_EACH_US: u64 = 500_000;
+pub const COMMAND_SENDS_MAX: u32 = 6;
+/// Changes of settings that somebody waits for.
+pub const SETS_WAITING_MAX: usize = 64;
+/// How long a device may take to say that it has its settings, us, before it is said that
+/// they are kept.
+pub const DEVICE_ANSWER_US: u64 = 5_000_000;
+/// Settings are sent again after so long, us, and so often until the device's next Health.
+pub const CONFIG_EACH_US: u64 = 1_000_000;
+pub const CONFIG_SENDS_MAX: u32 = 6;
+/// Bytes of a port that are looked at in one go: what they say is acted on between.
+pub const PORT_BYTES_AT_ONCE: usize = 4096;
+/// A device may declare so long after its session opened what its earlier boots have lost,
+/// us; what then is still missing of them the gateway declares.
+pub const CLOSE_BOOTS_US: u64 = 10_000_000;
+/// Shortest time between two notes about one port, us.
+pub const PORT_NOTE_EACH_US: u64 = 60_000_000;
+
+const _: () = assert!(
+    COMMANDS_PER_DEVICE_MAX <= 8,
+    "a device keeps so many results to answer a command that comes again"
+);

@@ -5,6 +5,7 @@
 //! heard only after the accounts have been rebuilt from the log.
 
 mod asked;
+mod device_view;
 mod devices;
 mod space;
 mod start;
@@ -15,13 +16,14 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::accounts::Accounts;
 use crate::clock::GatewayClock;
 use crate::commit::{CommitToken, Durable, GroupCommit};
+use crate::devices::Devices;
 use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, QueryId};
 use crate::exchange::{Exchange, ExchangeRead};
 use crate::forward::{Forward, ForwardAction};
 use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
 use crate::ledger::Ledger;
-use crate::limits::FETCH_BYTES_MAX;
+use crate::limits::{FETCH_BYTES_MAX, PORT_BYTES_AT_ONCE};
 use crate::link::session::{LinkSink, Room, Session};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
@@ -74,6 +76,7 @@ pub struct Gateway {
     accounts: Accounts,
     founding: Founding,
     pub(crate) ports: BTreeMap<PortId, PortSession>,
+    pub(crate) devices: Devices,
     pub(crate) commit: GroupCommit,
     pub(crate) topics: TopicTable,
     pub(crate) clock: GatewayClock,
@@ -142,6 +145,10 @@ impl LinkSink for Ingest<'_> {
             Room::Wait
         }
     }
+
+    fn knows_time(&self) -> bool {
+        self.clock.is_trusted()
+    }
 }
 
 impl Gateway {
@@ -154,7 +161,7 @@ impl Gateway {
             // The rate is for the clock of the link.
             Input::PortOpened { port, baud: _ } => self.on_port_opened(port, now.mono),
             Input::PortBytes(port, bytes) => self.on_port_bytes(port, bytes, now),
-            Input::PortClosed(port) => drop(self.ports.remove(&port)),
+            Input::PortClosed(port) => self.on_port_closed(port),
             Input::Committed(token) => self.on_committed(token, now.mono),
             Input::Fetched(token, blocks) => self.on_fetched(token, blocks, now.mono),
             Input::Store(event) => self.on_store_event(&event, now),
@@ -176,14 +183,14 @@ impl Gateway {
                 self.on_forward(|f| f.on_message(topic, payload, now.mono));
             }
             Input::Query(id, query) => self.on_query(id, &query, now.mono),
-            Input::Device(id, request) => self.on_device_request(id, &request),
+            Input::Device(id, request) => self.on_device_request(id, &request, now.mono),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
             Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}
             Input::Drain => self.on_drain(),
             Input::Hold => self.on_forward(Forward::hold),
         }
-        self.on_deadlines(now.mono);
+        self.on_deadlines(now);
         self.advance(now);
     }
 
@@ -198,6 +205,7 @@ impl Gateway {
         let sessions = self.ports.values().flatten();
         sessions
             .filter_map(Session::next_deadline)
+            .chain(self.devices.next_deadline())
             .chain(self.commit.next_deadline())
             .chain(self.forward.as_ref().and_then(Forward::next_deadline))
             .chain(self.retention.next_deadline())
@@ -254,8 +262,15 @@ impl Gateway {
     }
 
     fn on_port_opened(&mut self, port: PortId, now: Mono) {
-        let session = self.is_recovered().then(|| Session::start(now));
+        let session = self
+            .is_recovered()
+            .then(|| Session::start(self.config.device_log, now));
         self.ports.insert(port, session);
+    }
+
+    fn on_port_closed(&mut self, port: PortId) {
+        self.ports.remove(&port);
+        self.devices.on_port_closed(port);
     }
 
     fn on_port_bytes(&mut self, port: PortId, bytes: &[u8], now: Now) {
@@ -263,15 +278,18 @@ impl Gateway {
             return;
         }
         let stamp = self.clock.stamp(now);
-        let mut sink = Ingest {
-            router: &self.config.router,
-            commit: &mut self.commit,
-            clock: &mut self.clock,
-            room: self.retention.room(READINGS),
-            now,
-        };
-        if let Some(Some(session)) = self.ports.get_mut(&port) {
-            session.on_bytes(bytes, stamp, &mut self.ledger, &mut sink);
+        for bytes in bytes.chunks(PORT_BYTES_AT_ONCE) {
+            let mut sink = Ingest {
+                router: &self.config.router,
+                commit: &mut self.commit,
+                clock: &mut self.clock,
+                room: self.retention.room(READINGS),
+                now,
+            };
+            if let Some(Some(session)) = self.ports.get_mut(&port) {
+                session.on_bytes(bytes, stamp, &mut self.ledger, &mut sink);
+            }
+            self.hand_on_heard(port, now.mono);
         }
     }
 
@@ -279,6 +297,7 @@ impl Gateway {
         let Durable { heads, sources } = self.commit.committed(token);
         self.accounts.on_committed();
         self.readers.on_committed();
+        self.devices.on_committed(now);
         self.remove_counted();
         if self.founding == Founding::Written(token) {
             self.founding = Founding::Durable;
@@ -351,11 +370,28 @@ impl Gateway {
         });
     }
 
-    fn on_deadlines(&mut self, now: Mono) {
-        for session in self.ports.values_mut().flatten() {
-            session.on_deadline(now, &self.ledger);
+    fn on_deadlines(&mut self, now: Now) {
+        let stamp = self.clock.stamp(now);
+        let mut sink = Ingest {
+            router: &self.config.router,
+            commit: &mut self.commit,
+            clock: &mut self.clock,
+            room: self.retention.room(READINGS),
+            now,
+        };
+        let mut heard = Vec::new();
+        for (port, session) in &mut self.ports {
+            let due = |session: &&mut Session| session.next_deadline() <= Some(now.mono);
+            if let Some(session) = session.as_mut().filter(due) {
+                session.on_deadline(stamp, &mut self.ledger, &mut sink);
+                heard.push(*port);
+            }
         }
-        self.on_forward(|forward| forward.handle_deadline(now));
+        for port in heard {
+            self.hand_on_heard(port, now.mono);
+        }
+        self.devices.on_deadline(now.mono);
+        self.on_forward(|forward| forward.handle_deadline(now.mono));
     }
 
     /// Lets every stage say what it wants next, in flow order.
@@ -365,9 +401,10 @@ impl Gateway {
         }
         if self.is_recovered() {
             for session in self.ports.values_mut().filter(|port| port.is_none()) {
-                *session = Some(Session::start(now.mono));
+                *session = Some(Session::start(self.config.device_log, now.mono));
             }
         }
+        self.advance_devices(now.mono);
         for (port, session) in &mut self.ports {
             let lines = session
                 .iter_mut()
@@ -388,6 +425,7 @@ impl Gateway {
             self.accounts
                 .wrote(readings.map(|b| b.bytes.len() as u64).sum());
             self.readers.on_cut();
+            self.devices.on_cut();
             if self.founding == Founding::Given {
                 self.founding = Founding::Written(token);
             }

@@ -50,6 +50,10 @@ pub fn parse_uid(text: &str) -> Option<DeviceUid> {
     Some(DeviceUid(value.to_be_bytes()))
 }
 
+/// Names a question of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryId(pub u64);
+
 /// One question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Query {

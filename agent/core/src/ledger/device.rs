@@ -44,10 +44,13 @@ impl DeviceAccounts {
 
     /// The device has said Hello: this is the boot it is in.
     pub(super) fn hello(&mut self, boot: BootId, cause: ResetCause) -> &mut Account {
+        let again = self.newest() == Some(boot);
         let nth = self.next();
         let account = self.open(boot);
         account.reset_cause = Some(cause);
-        account.nth = account.nth.max(nth);
+        if !again {
+            account.nth = nth;
+        }
         self.fold();
         self.boots.entry(boot).or_default()
     }
@@ -65,6 +68,14 @@ impl DeviceAccounts {
         let newest = self.newest();
         let boots = self.boots.iter().map(|(boot, account)| (*boot, account));
         boots.filter(move |(boot, a)| Some(*boot) != newest && !is_import(*boot, a))
+    }
+
+    /// Ordinals taken, over all boots.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        let boots = self.boots.values().map(|account| account.taken);
+        let add = |sum: u64, taken| sum.saturating_add(taken);
+        boots.fold(self.folded.ordinals(), add)
     }
 
     /// Sum over all boots.

@@ -10,7 +10,7 @@ use forebay_wire::message::{Ack, ChannelInfo, Hello, HelloAck, SyncReq};
 
 use super::clock::DeviceClock;
 use crate::ledger::Source;
-use crate::limits::PROBES_KEPT;
+use crate::limits::{CLOSE_BOOTS_US, PROBES_KEPT};
 use crate::record::{Series, ValueKind};
 use crate::units::Mono;
 
@@ -36,9 +36,12 @@ pub(super) struct Device {
     pub(super) acked_at: Mono,
     /// Earlier boots whose last gap is on its way to the disk, with its end.
     pub(super) closing: Vec<(Source, Ordinal)>,
+    /// When the gateway declares what is missing of them; `None` once it has.
+    pub(super) close_at: Option<Mono>,
 }
 
-pub(super) fn line(message: &GatewayMessage<'_>) -> Vec<u8> {
+/// A message as the bytes to write.
+pub(crate) fn line(message: &GatewayMessage<'_>) -> Vec<u8> {
     let mut line = [0; LINE_BYTES_MAX];
     let len = message
         .encode(&mut line)
@@ -70,6 +73,7 @@ impl Device {
             acked: Ordinal(0),
             acked_at: now,
             closing: Vec::new(),
+            close_at: None,
         }
     }
 
@@ -90,14 +94,17 @@ impl Device {
         samples >= PROBES_KEPT || (samples > 0 && self.probes >= PROBES_PATIENCE)
     }
 
-    pub(super) fn hello_ack(&mut self, durable: Ordinal, now: Mono) -> Vec<u8> {
+    pub(super) fn hello_ack(&mut self, durable: Ordinal, log_level: u8, now: Mono) -> Vec<u8> {
+        if !self.open {
+            self.close_at = Some(Mono(now.0.saturating_add(CLOSE_BOOTS_US)));
+        }
         (self.open, self.acked, self.acked_at) = (true, durable, now);
         line(&GatewayMessage::HelloAck(HelloAck {
             boot: self.source.boot,
             next: durable,
             window: WINDOW_FRAMES_MAX,
             reliable: true,
-            log_level: 0,
+            log_level,
         }))
     }
 

@@ -3,4 +3,7 @@
 
 pub mod clock;
 mod device;
+pub mod heard;
 pub mod session;
+
+pub(crate) use self::device::line;

@@ -6,13 +6,19 @@
 //! says more than the ledger's durable mark. Bound: one device, its channels and
 //! the frames of one `handle` call. Knows no port, no disk and no partition.
 
+mod closing;
+mod passing;
+
 use forebay_wire::codec::{DeviceMessage, GatewayMessage};
 use forebay_wire::data::Data;
 use forebay_wire::deframer::{Counters as FrameCounters, Deframer};
-use forebay_wire::ids::{Ordinal, Tick};
-use forebay_wire::message::{Ack, ChannelInfo, Gap, Hello, Quality, Reading, SyncReply};
+use forebay_wire::ids::Ordinal;
+use forebay_wire::message::{Ack, ChannelInfo, Gap, Health, Hello, SyncReply};
 
+use self::passing::{pass_on, readings, reject};
+use super::clock::DeviceClock;
 use super::device::{Device, PROBE_FAST_US, ack_line, line};
+use super::heard::Heard;
 use crate::ledger::{Ledger, Run, Source};
 use crate::record::{GapReason, GapRecord, ReadingRecord, Series};
 use crate::units::{Mono, Now};
@@ -27,9 +33,6 @@ const TELL_UNKNOWN_US: u64 = 100_000;
 /// than the pause between fast probes: a delimiter alone asks a device for its Hello.
 const IDLE_DELIMITER_US: u64 = 75_000;
 const _: () = assert!(IDLE_DELIMITER_US > PROBE_FAST_US);
-
-/// Earlier boots of one device that are being closed at the same time.
-const CLOSING_MAX: usize = 8;
 
 /// What happens to new readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub trait LinkSink {
     fn reject(&mut self, gap: &GapRecord);
     /// What happens to records now; gaps are taken unless they have to wait.
     fn room(&self) -> Room;
+    /// Whether the times that readings have are those of a clock that is trusted.
+    fn knows_time(&self) -> bool;
 }
 
 /// What the session saw on its line.
@@ -60,8 +65,9 @@ pub struct SessionCounters {
     pub frames: FrameCounters,
     /// Data or gaps that arrived before what precedes them.
     pub frames_ahead: u64,
-    /// Data before the session was open, of another boot, of a channel that was
-    /// not described, or while the log had no room: the device repeats it.
+    /// Frames of a device that said no Hello, Data before the session was open, of
+    /// another boot, of a channel that was not described, or while the log had no room:
+    /// the device repeats it.
     pub frames_refused: u64,
     /// Devices that were turned away because the table is full.
     pub devices_refused: u64,
@@ -81,18 +87,25 @@ struct Peer {
     device: Option<Device>,
     /// When a device that said no Hello was last told so.
     told_unknown: Option<Mono>,
+    /// Its device is heard on another port: it is told nothing until it says Hello here.
+    dismissed: bool,
+    log_level: u8,
     out: Vec<Vec<u8>>,
+    heard: Vec<(Source, Heard)>,
     counters: SessionCounters,
 }
 
 impl Session {
-    /// A session on a port that has just opened. The lone delimiter ends whatever
-    /// stood half-sent on the line.
+    /// A session on a port that has just opened, with a device that is to say so much
+    /// in its log. The lone delimiter ends whatever stood half-sent on the line.
     #[must_use]
-    pub fn start(now: Mono) -> Self {
+    pub fn start(log_level: u8, now: Mono) -> Self {
         let mut session = Self {
             deframer: Deframer::new(),
-            peer: Peer::default(),
+            peer: Peer {
+                log_level,
+                ..Peer::default()
+            },
             wrote_at: now,
         };
         session.peer.out.push(vec![0]);
@@ -132,17 +145,44 @@ impl Session {
     }
 
     /// Does what is due at `now`.
-    pub fn on_deadline(&mut self, now: Mono, ledger: &Ledger) {
-        if let Some(device) = self.peer.device.as_mut().filter(|d| d.next_probe <= now) {
-            self.peer.out.push(device.probe(now));
-            self.peer.open_when_ready(now, ledger);
+    pub fn on_deadline(&mut self, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
+        let Some(device) = &mut self.peer.device else {
+            return;
+        };
+        let closes = device.close_at.is_some_and(|at| at <= now.mono);
+        if device.next_probe <= now.mono {
+            self.peer.out.push(device.probe(now.mono));
+            self.peer.open_when_ready(now.mono, ledger);
+        }
+        if closes {
+            self.peer.close_earlier(now, ledger, sink);
         }
     }
 
     /// When [`Session::on_deadline`] wants to be called.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
-        self.peer.device.as_ref().map(|device| device.next_probe)
+        let device = self.peer.device.as_ref()?;
+        let close_at = device.close_at.into_iter();
+        close_at.chain([device.next_probe]).min()
+    }
+
+    /// Writes a line to the device.
+    pub fn say(&mut self, line: Vec<u8>) {
+        self.peer.out.push(line);
+    }
+
+    /// The device is heard on another port: nothing more is said here until one says
+    /// Hello.
+    pub fn dismiss(&mut self) {
+        self.peer.device = None;
+        self.peer.dismissed = true;
+        self.peer.out.clear();
+    }
+
+    /// What was heard that is no reading, in order.
+    pub fn take_heard(&mut self) -> Vec<(Source, Heard)> {
+        std::mem::take(&mut self.peer.heard)
     }
 
     /// Lines to write to the port, in order. After silence a delimiter goes first: it
@@ -170,6 +210,12 @@ impl Session {
         Some((&device.hello, device.channels.iter().flatten()))
     }
 
+    /// Its clock.
+    #[must_use]
+    pub fn clock(&self) -> Option<&DeviceClock> {
+        self.peer.device.as_ref().map(|device| &device.clock)
+    }
+
     #[must_use]
     pub fn counters(&self) -> SessionCounters {
         SessionCounters {
@@ -193,11 +239,13 @@ impl Peer {
     ) {
         match message {
             DeviceMessage::Hello(hello) => self.on_hello(hello, now.mono, ledger),
-            DeviceMessage::Channel(info) => self.on_channel(&info),
+            DeviceMessage::Channel(info) => self.on_channel(info),
             DeviceMessage::Data(data) => self.on_data(&data, now, ledger, sink),
             DeviceMessage::Gap(gap) => self.on_gap(&gap, now, ledger, sink),
             DeviceMessage::SyncReply(reply) => self.on_sync_reply(reply, now.mono, ledger),
-            DeviceMessage::Health(_) | DeviceMessage::CmdResult(_) | DeviceMessage::Log(_) => {}
+            DeviceMessage::Health(health) => self.on_health(health, ledger),
+            DeviceMessage::CmdResult(result) => self.hand_on(|| Heard::Result(result)),
+            DeviceMessage::Log(log) => self.hand_on(|| Heard::Log(log.0.to_vec())),
         }
     }
 
@@ -206,18 +254,23 @@ impl Peer {
             uid: hello.uid,
             boot: hello.boot,
         };
-        if ledger.open(source).is_err() {
+        if ledger.hello(source, hello.reset_cause).is_err() {
             self.counters.devices_refused += 1;
             return;
         }
         match self.device.as_mut().filter(|known| known.source == source) {
             // The device did not hear the answer.
             Some(device) if device.open => {
-                self.out
-                    .push(device.hello_ack(durable_of(ledger, source), now));
+                let durable = durable_of(ledger, source);
+                let line = device.hello_ack(durable, self.log_level, now);
+                self.out.push(line);
             }
             Some(_) => {}
             None => {
+                // What was to be said to the boot or the device before is not for this one.
+                self.out.clear();
+                self.dismissed = false;
+                self.heard.push((source, Heard::Hello(hello.clone())));
                 let mut device = Device::new(hello, now);
                 self.out.push(device.probe(now));
                 self.device = Some(device);
@@ -225,11 +278,31 @@ impl Peer {
         }
     }
 
-    fn on_channel(&mut self, info: &ChannelInfo) {
-        match self.device.as_mut() {
-            Some(device) => device.describe(info),
+    fn on_channel(&mut self, info: ChannelInfo) {
+        if let Some(device) = &mut self.device {
+            device.describe(&info);
+        }
+        self.hand_on(|| Heard::Channel(info));
+    }
+
+    /// Hands on what a device said that has said Hello.
+    fn hand_on(&mut self, heard: impl FnOnce() -> Heard) {
+        match &self.device {
+            Some(device) => self.heard.push((device.source, heard())),
             None => self.counters.frames_refused += 1,
         }
+    }
+
+    fn on_health(&mut self, health: Health, ledger: &mut Ledger) {
+        let source = self.device.as_ref().map(|device| device.source);
+        let Some(source) = source.filter(|source| source.boot == health.boot) else {
+            self.counters.frames_refused += 1;
+            return;
+        };
+        if let Ok(account) = ledger.open(source) {
+            account.said = account.said.max(health.produced);
+        }
+        self.heard.push((source, Heard::Health(health)));
     }
 
     fn on_sync_reply(&mut self, reply: SyncReply, now: Mono, ledger: &Ledger) {
@@ -244,7 +317,9 @@ impl Peer {
         let device = self.device.as_mut();
         if let Some(device) = device.filter(|d| !d.open && d.clock_is_ready()) {
             let durable = durable_of(ledger, device.source);
-            self.out.push(device.hello_ack(durable, now));
+            let line = device.hello_ack(durable, self.log_level, now);
+            self.out.push(line);
+            self.heard.push((device.source, Heard::Open));
         }
     }
 
@@ -291,7 +366,7 @@ impl Peer {
     fn tell_unknown(&mut self, boot_low: u8, now: Mono) {
         let told = self.told_unknown;
         let due = told.is_none_or(|at| now.0.saturating_sub(at.0) >= TELL_UNKNOWN_US);
-        if self.device.is_none() && due {
+        if self.device.is_none() && !self.dismissed && due {
             self.told_unknown = Some(now);
             self.out
                 .push(line(&GatewayMessage::Ack(Ack::to_unknown(boot_low))));
@@ -321,9 +396,13 @@ impl Peer {
             account.take_gap(GapReason::LogFull, count - skip);
             return;
         }
+        let knows_time = sink.knows_time();
         for (index, reading) in readings(data).enumerate().skip(skip as usize) {
             let ordinal = Ordinal(data.first.0 + index as u64);
-            pass_on(device, ordinal, &reading, now, sink);
+            let time = pass_on(device, ordinal, &reading, now, sink);
+            if let Some(time) = time.filter(|_| knows_time) {
+                account.note_time(time);
+            }
         }
         account.take_readings(count - skip);
     }
@@ -362,101 +441,6 @@ impl Peer {
             account.take_gap(gap.reason.into(), count);
         }
     }
-}
-
-impl Peer {
-    /// The gap that closes an earlier boot: what the device still held when it was
-    /// reset. What of it arrived after all, unheard by the device, is left out.
-    fn on_last_gap(&mut self, gap: &Gap, now: Now, ledger: &mut Ledger, sink: &mut dyn LinkSink) {
-        let Some(device) = self.device.as_mut().filter(|_| sink.room() != Room::Wait) else {
-            self.counters.frames_refused += 1;
-            return;
-        };
-        let source = Source {
-            uid: device.source.uid,
-            boot: gap.boot,
-        };
-        let (Ok(account), Some((time, _))) = (ledger.open(source), device.clock.map(Tick(0), now))
-        else {
-            self.counters.frames_refused += 1;
-            return;
-        };
-        let end = Ordinal(gap.first.0 + gap.count);
-        // Ordinals before the gap were acked: to this log, or to one before it.
-        let first = Ordinal(gap.first.0.max(account.taken));
-        if let Some(count) = end.0.checked_sub(first.0).filter(|count| *count > 0) {
-            account.take_last_gap(gap.reason.into(), end, count);
-            sink.gap(&GapRecord {
-                uid: source.uid,
-                boot: source.boot,
-                first,
-                count,
-                reason: gap.reason.into(),
-                time,
-            });
-        }
-        if account.durable >= end.0 {
-            self.out.push(ack_line(source, end));
-        } else if !device.closing.contains(&(source, end)) {
-            device.closing.truncate(CLOSING_MAX - 1);
-            device.closing.push((source, end));
-        }
-    }
-}
-
-/// The readings of a frame; decoding the frame has checked that each one reads.
-fn readings<'a>(data: &Data<'a>) -> impl Iterator<Item = Reading> + use<'a> {
-    data.records().map_while(Result::ok)
-}
-
-/// Passes on that the readings of a frame from the `skip`th on are not stored.
-fn reject(device: &mut Device, data: &Data<'_>, skip: u64, now: Now, sink: &mut dyn LinkSink) {
-    let last = readings(data).last();
-    let Some((time, _)) = last.and_then(|last| device.clock.map(last.tick, now)) else {
-        return;
-    };
-    sink.reject(&GapRecord {
-        uid: device.source.uid,
-        boot: device.source.boot,
-        first: Ordinal(data.first.0 + skip),
-        count: data.count() as u64 - skip,
-        reason: GapReason::LogFull,
-        time,
-    });
-}
-
-fn pass_on(
-    device: &mut Device,
-    ordinal: Ordinal,
-    reading: &Reading,
-    now: Now,
-    sink: &mut dyn LinkSink,
-) {
-    let Some((time, uncertainty_us)) = device.clock.map(reading.tick, now) else {
-        return;
-    };
-    let Some(series) = device.series(reading.channel) else {
-        return;
-    };
-    let value = match reading.quality {
-        Quality::Ok => i64::from(reading.value),
-        Quality::Stale
-        | Quality::Saturated
-        | Quality::BusError
-        | Quality::CrcError
-        | Quality::Implausible
-        | Quality::WarmingUp => 0,
-    };
-    let record = ReadingRecord {
-        series: 0,
-        ordinal,
-        tick: reading.tick,
-        time,
-        uncertainty_us,
-        value,
-        quality: reading.quality,
-    };
-    sink.reading(series, &record);
 }
 
 #[cfg(test)]

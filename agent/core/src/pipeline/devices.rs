@@ -1,56 +1,102 @@
-//! Requests about devices.
+//! Devices beside their readings: what sessions heard goes to whoever knows the devices,
+//! what that wants goes out, and requests are answered.
 
 use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
 
-use super::{Gateway, status};
-use crate::devices::{DeviceRequest, SetRequest};
-use crate::effect::{Effect, QueryId};
-use crate::query::Answer;
+use super::{Gateway, device_view};
+use crate::devices::{DeviceAction, DeviceRequest, SetRequest};
+use crate::effect::{Effect, Note, QueryId};
+use crate::units::{Mono, PortId};
 
 impl Gateway {
-    pub(super) fn on_device_request(&mut self, id: QueryId, request: &DeviceRequest) {
+    pub(super) fn on_device_request(&mut self, id: QueryId, request: &DeviceRequest, now: Mono) {
         let answer = match request {
-            DeviceRequest::List => {
-                let uids = self.ledger.devices().map(|(uid, _)| uid);
-                let devices: Vec<_> = uids.map(|uid| self.device_view(uid)).collect();
-                Ok(json!({ "devices": devices }))
-            }
+            DeviceRequest::List => Some(Ok(self.device_list(now))),
             DeviceRequest::Show { device } => {
-                self.known_device(device).map(|uid| self.device_view(uid))
+                let uid = self.known_device(device);
+                Some(uid.map(|uid| device_view::whole(self, uid, now)))
             }
             DeviceRequest::Set(SetRequest { device, .. })
             | DeviceRequest::Identify { device, .. }
-            | DeviceRequest::Reboot { device } => self.command(device),
+            | DeviceRequest::Reboot { device } => match self.known_device(device) {
+                Ok(uid) => {
+                    let name = self.config.names.name(uid);
+                    self.devices.on_request(id, (uid, &name), request, now);
+                    None
+                }
+                Err(why) => Some(Err(why)),
+            },
         };
-        self.effects.push_back(Effect::Answer(id, answer));
+        let answer = answer.map(|answer| Effect::Answer(id, answer));
+        self.effects.extend(answer);
     }
 
-    /// The link has no commands yet.
-    fn command(&self, device: &str) -> Answer {
-        let uid = self.known_device(device)?;
-        Err(format!(
-            "{} does not take commands",
-            self.config.names.name(uid)
-        ))
+    fn device_list(&self, now: Mono) -> Value {
+        let said = self.devices.iter().map(|(uid, _)| uid);
+        let mut uids: Vec<_> = self
+            .ledger
+            .devices()
+            .map(|(uid, _)| uid)
+            .chain(said)
+            .collect();
+        uids.sort_unstable();
+        uids.dedup();
+        let devices = uids.into_iter();
+        let devices = devices.map(|uid| device_view::whole(self, uid, now));
+        json!({ "devices": devices.collect::<Value>() })
     }
 
     fn known_device(&self, device: &str) -> Result<DeviceUid, String> {
-        let uid = self.config.names.find(device);
-        uid.filter(|uid| self.ledger.device(*uid).is_some())
-            .ok_or_else(|| {
-                format!(
-                    "no device is called \"{device}\": `forebay device ls` names all that were heard of"
-                )
-            })
+        let known = |uid: &DeviceUid| {
+            self.devices.get(*uid).is_some() || self.ledger.device(*uid).is_some()
+        };
+        self.config.names.find(device).filter(known).ok_or_else(|| {
+            format!(
+                "no device is called \"{device}\": `forebay device ls` shows all that were heard of"
+            )
+        })
     }
 
-    /// All that is known of a device.
-    fn device_view(&self, uid: DeviceUid) -> Value {
-        json!({
-            "device": self.config.names.name(uid),
-            "uid": uid.to_string(),
-            "ledger": status::ledger(self, uid),
-        })
+    /// Hands on what the session of a port heard that is no reading.
+    pub(super) fn hand_on_heard(&mut self, port: PortId, now: Mono) {
+        let session = self.ports.get_mut(&port).and_then(Option::as_mut);
+        let heard = session.map(|session| session.take_heard());
+        for heard in heard.into_iter().flatten() {
+            self.devices.on_heard(port, heard, &self.config.names, now);
+        }
+    }
+
+    /// Does what the devices want.
+    pub(super) fn advance_devices(&mut self, now: Mono) {
+        for action in self.devices.take_actions() {
+            match action {
+                DeviceAction::Say(port, line) => {
+                    if let Some(Some(session)) = self.ports.get_mut(&port) {
+                        session.say(line);
+                    }
+                }
+                DeviceAction::Dismiss(port) => {
+                    if let Some(Some(session)) = self.ports.get_mut(&port) {
+                        session.dismiss();
+                    }
+                }
+                DeviceAction::Answer(id, answer) => {
+                    self.effects.push_back(Effect::Answer(id, answer));
+                }
+                DeviceAction::Note(text) => self.effects.push_back(Effect::Note(Note(text))),
+                DeviceAction::Log {
+                    uid,
+                    build_id,
+                    frame,
+                } => self.effects.push_back(Effect::DeviceLog {
+                    uid,
+                    build_id,
+                    frame,
+                }),
+            }
+        }
+        let entries = self.devices.take_entries();
+        self.keep(entries, now);
     }
 }

@@ -8,6 +8,7 @@ use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
 use crate::clock::GatewayClock;
 use crate::commit::GroupCommit;
+use crate::devices::Devices;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::engine::config::EngineConfig;
 use crate::exchange::{CROSSING_PARTITION, Exchange, Split};
@@ -61,6 +62,9 @@ impl Gateway {
         let readers_of_it = (forward.as_ref(), exchange.is_some());
         let retention = space::open(&config, opened, &topics, readers_of_it, now);
         let clock = GatewayClock::new(config.clock, &config.engine, meta, now);
+        // Microseconds / 1024: a run of more than 1,000 commands a second has no number
+        // that the one before had.
+        let devices = Devices::restore(meta, (now.utc.0 >> 10) as u32);
         let Start { commit, notes, .. } = start;
         let effects: VecDeque<_> = notes.into_iter().map(Note).map(Effect::Note).collect();
         let mut gateway = Self {
@@ -69,6 +73,7 @@ impl Gateway {
             accounts,
             founding: founding(&commit),
             ports: BTreeMap::new(),
+            devices,
             commit,
             topics,
             clock,

@@ -1,10 +1,10 @@
 //! What the agent says of itself, as JSON: accounts per device, stages, newest
 //! readings. Reads everything, changes nothing.
 
-use forebay_wire::ids::DeviceUid;
 use serde_json::{Map, Value, json};
 
 use super::Gateway;
+use super::device_view::ledger;
 use crate::derive::DeriveCounters;
 use crate::exchange::{Exchange, ExchangeCounters};
 use crate::ledger::Counts;
@@ -119,7 +119,7 @@ fn stored(gateway: &Gateway) -> u64 {
     gateway.ledger.durable_readings()
 }
 
-fn gaps(counts: &Counts) -> Value {
+pub(super) fn gaps(counts: &Counts) -> Value {
     let reasons = GAPS.iter().zip(counts.gaps);
     let reasons: Map<String, Value> = reasons
         .filter(|(_, count)| *count > 0)
@@ -147,42 +147,6 @@ fn devices(gateway: &Gateway) -> Value {
         })
     });
     devices.collect()
-}
-
-/// What became of the ordinals of a device: what the gateway counted, what the device
-/// says, and whether the sums close.
-pub(super) fn ledger(gateway: &Gateway, uid: DeviceUid) -> Value {
-    let Some(accounts) = gateway.ledger.device(uid) else {
-        return Value::Null;
-    };
-    let mut sum = accounts.folded;
-    let (mut taken, mut waiting) = (accounts.folded.ordinals(), 0);
-    for account in accounts.boots.values() {
-        sum.add(&account.counts);
-        taken += account.taken;
-        waiting += account.taken - account.durable;
-    }
-    let boots = accounts.boots.iter().map(|(boot, account)| {
-        json!({
-            "boot": boot.0,
-            "taken": account.taken,
-            "readings": account.counts.readings,
-            "gaps": gaps(&account.counts),
-            "lost": account.counts.lost,
-        })
-    });
-    json!({
-        "taken": taken,
-        "readings": sum.readings,
-        "gaps": gaps(&sum),
-        "lost": sum.lost,
-        "duplicates": sum.duplicates,
-        "waiting_disk": waiting,
-        "device": null,
-        "closes": null,
-        "off": 0,
-        "boots": boots.collect::<Value>(),
-    })
 }
 
 fn channel((key, live): (&ChannelKey, &Live)) -> Value {

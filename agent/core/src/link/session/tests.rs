@@ -3,7 +3,7 @@
 use forebay_wire::data::DataBuilder;
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Tick};
 use forebay_wire::limits::{LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
-use forebay_wire::message::{GapReason, HelloAck, ResetCause};
+use forebay_wire::message::{GapReason, HelloAck, Quality, Reading, ResetCause};
 
 use super::*;
 use crate::limits::PROBES_KEPT;
@@ -11,6 +11,8 @@ use crate::link::device::{PROBE_FAST_US, PROBES_PATIENCE};
 use crate::units::EventTime;
 
 const UTC: i64 = 1_700_000_000_000_000;
+/// What the device is asked to say in its log.
+const LOG_LEVEL: u8 = 3;
 /// The device booted so long after the gateway, us.
 const BOOTED: u64 = 500;
 
@@ -52,6 +54,10 @@ impl LinkSink for Taken {
     fn room(&self) -> Room {
         self.room
     }
+
+    fn knows_time(&self) -> bool {
+        true
+    }
 }
 
 /// A gateway with one port, and the device's voice.
@@ -66,7 +72,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let mono = 1_000_000;
-        let mut session = Session::start(Mono(mono));
+        let mut session = Session::start(LOG_LEVEL, Mono(mono));
         let lines: Vec<_> = session.take_output(Mono(mono)).collect();
         assert_eq!(lines, [vec![0]]);
         Self {
@@ -101,6 +107,17 @@ impl Bench {
             ..
         } = self;
         session.on_bytes(bytes, now, ledger, taken);
+    }
+
+    fn deadline(&mut self) {
+        let now = self.now();
+        let Self {
+            session,
+            ledger,
+            taken,
+            ..
+        } = self;
+        session.on_deadline(now, ledger, taken);
     }
 
     fn say(&mut self, message: &DeviceMessage<'_>) {
@@ -169,7 +186,7 @@ impl Bench {
                 }
             }
             self.mono += PROBE_FAST_US;
-            self.session.on_deadline(Mono(self.mono), &self.ledger);
+            self.deadline();
         }
         panic!("the session did not open");
     }
@@ -371,7 +388,7 @@ fn a_new_session_resumes_where_the_disk_is() {
     let mut bench = Bench::ready();
     bench.data(0, 5);
     bench.durable(3);
-    bench.session = Session::start(Mono(bench.mono));
+    bench.session = Session::start(LOG_LEVEL, Mono(bench.mono));
     let _ = bench.heard();
     assert_eq!(bench.open().next, Ordinal(3));
     bench.channel(0, "temperature", 1);
@@ -416,7 +433,7 @@ fn lost_answers_delay_the_session_but_do_not_prevent_it() {
             }
         }
         bench.mono += PROBE_FAST_US;
-        bench.session.on_deadline(Mono(bench.mono), &bench.ledger);
+        bench.deadline();
     }
     assert_eq!(opened_at, Some(PROBES_PATIENCE));
 }
