@@ -43,6 +43,8 @@ pub(crate) struct Backlog<const N: usize> {
     after_front_gap: bool,
     acked: u64,
     waiting: u64,
+    /// Most that ever waited at once.
+    high: u64,
     gaps: [u64; GapReason::ALL.len()],
 }
 
@@ -59,6 +61,7 @@ impl<const N: usize> Backlog<N> {
             after_front_gap: false,
             acked: 0,
             waiting: 0,
+            high: 0,
             gaps: [0; GapReason::ALL.len()],
         }
     }
@@ -93,6 +96,11 @@ impl<const N: usize> Backlog<N> {
         self.waiting
     }
 
+    /// Most readings that were ever in the ring.
+    pub(crate) fn high(&self) -> u64 {
+        self.high
+    }
+
     /// Readings lost, by reason.
     pub(crate) fn gaps(&self) -> [u64; GapReason::ALL.len()] {
         self.gaps
@@ -104,6 +112,7 @@ impl<const N: usize> Backlog<N> {
         self.produced += 1;
         self.waiting += 1;
         self.push_slot(Slot::Reading(reading));
+        self.high = self.high.max(self.waiting);
         ordinal
     }
 

@@ -1,5 +1,6 @@
 //! The whole device half behind one door: readings and bytes in, lines out. Owns
-//! the backlog, the session and the deframer; decides nothing itself.
+//! the backlog, the session and the deframer; decides nothing itself. What commands
+//! and configs change stands in `control`, what becomes of a line in `lines`.
 //!
 //! Bound: all memory is in the struct; `RING` readings of 12 bytes and `CHANNELS`
 //! channels. A `const fn new` lets it stand in a `static`, never on the stack.
@@ -8,16 +9,21 @@ use core::fmt;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::limits::{CHANNELS_MAX, LINE_BYTES_MAX};
-use forebay_wire::message::{Gap, GapReason, Hello, Quality, Reading, ResetCause};
-use forebay_wire::{DataBuilder, Deframer, DeviceMessage, GatewayMessage, SCHEMA_HASH, codec};
+use forebay_wire::message::{GapReason, Quality, Reading, ResetCause};
+use forebay_wire::{Deframer, GatewayMessage};
 use heapless::Vec;
 
 use crate::account::{Account, Accounts};
-use crate::backlog::{Backlog, Item};
+use crate::backlog::Backlog;
 use crate::isr::{SampleConsumer, Taken};
 use crate::sensor::ChannelSpec;
-use crate::session::{Outgoing, Session};
+use crate::session::Session;
 use crate::stats::Stats;
+use crate::tuning::Tuning;
+use control::Control;
+
+mod control;
+mod lines;
 
 /// Room for one line of the link.
 pub type LineBuffer = [u8; LINE_BYTES_MAX];
@@ -96,6 +102,8 @@ pub struct Device<const RING: usize, const CHANNELS: usize = CHANNELS_MAX> {
     started: bool,
     config: DeviceConfig,
     channels: Vec<ChannelSpec, CHANNELS>,
+    tuning: Tuning<CHANNELS>,
+    control: Control,
     backlog: Backlog<RING>,
     session: Session,
     deframer: Deframer,
@@ -133,6 +141,8 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             started: false,
             config: NOBODY,
             channels: Vec::new(),
+            tuning: Tuning::new(),
+            control: Control::new(),
             backlog: Backlog::new(),
             session: Session::new(),
             deframer: Deframer::new(),
@@ -189,8 +199,8 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         accounts
     }
 
-    /// Takes a reading and gives it its ordinal. A value outside the channel's
-    /// range becomes implausible.
+    /// Takes a reading and gives it its ordinal; `None` when a threshold holds it
+    /// back. A value outside the channel's range becomes implausible.
     ///
     /// # Errors
     /// [`UnknownChannel`].
@@ -199,7 +209,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         channel: ChannelNo,
         tick: Tick,
         value: Result<i32, Quality>,
-    ) -> Result<Ordinal, UnknownChannel> {
+    ) -> Result<Option<Ordinal>, UnknownChannel> {
         let spec = self
             .channels
             .get(usize::from(channel.0))
@@ -210,11 +220,14 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             Ok(_) | Err(Quality::Ok) => (0, Quality::Implausible),
             Err(quality) => (0, quality),
         };
-        Ok(self.backlog.push(Reading {
-            channel,
-            tick,
-            value,
-            quality,
+        let admitted = self.tuning.admit(channel, value, quality);
+        Ok(admitted.then(|| {
+            self.backlog.push(Reading {
+                channel,
+                tick,
+                value,
+                quality,
+            })
         }))
     }
 
@@ -247,6 +260,8 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
     pub fn on_rx(&mut self, bytes: &[u8], tick: Tick) {
         let Device {
             channels,
+            tuning,
+            control,
             backlog,
             session,
             deframer,
@@ -255,13 +270,20 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         if bytes == [Self::DELIMITER] {
             session.on_line_opened(tick);
         }
+        let channels = channels.len();
         deframer.receive_gateway(bytes, |message| match message {
             Ok(GatewayMessage::HelloAck(ack)) => {
-                session.on_hello_ack(ack, channels.len(), backlog, tick)
+                session.on_hello_ack(ack, channels, backlog, tick);
+                if session.log_level() == 0 {
+                    control.log.clear();
+                }
             }
             Ok(GatewayMessage::Ack(ack)) => session.on_ack(ack, backlog, tick),
             Ok(GatewayMessage::SyncReq(request)) => session.on_probe(request.id, tick),
-            Ok(GatewayMessage::Cmd(_) | GatewayMessage::Config(_)) => {}
+            Ok(GatewayMessage::Cmd(cmd)) => control.on_cmd(&cmd, channels, tuning, session),
+            Ok(GatewayMessage::Config(chunk)) => {
+                control.on_config(&chunk, channels, tuning, session);
+            }
             // Counted by the deframer; the next frame is another chance.
             Err(_) => {}
         });
@@ -277,13 +299,15 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         if !self.started {
             return 0;
         }
-        let Some(outgoing) = self.session.poll(&mut self.backlog, now) else {
+        self.control.commands.line_is_free();
+        let waiting = self.waiting();
+        let Some(outgoing) = self.session.poll(&mut self.backlog, waiting, now) else {
             return 0;
         };
         let fresh = self.backlog.cursor() >= self.backlog.sent_end();
         let bytes = self.write(outgoing, line);
         self.session
-            .on_sent(outgoing, bytes, fresh, &mut self.backlog, now);
+            .on_sent(outgoing, bytes, fresh, waiting, &mut self.backlog, now);
         bytes
     }
 
@@ -294,7 +318,12 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         if !self.started {
             return None;
         }
-        self.session.deadline(&self.backlog).map(|at| at.max(now))
+        if self.control.commands.waits_for_line() {
+            return Some(now);
+        }
+        self.session
+            .deadline(&self.backlog, self.waiting())
+            .map(|at| at.max(now))
     }
 
     /// The boot id in use: that of the config, or a later one when the gateway
@@ -331,107 +360,5 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             link: self.session.stats(),
             received: *self.deframer.counters(),
         }
-    }
-
-    fn write(&mut self, outgoing: Outgoing, line: &mut LineBuffer) -> usize {
-        match outgoing {
-            Outgoing::Delimiter => {
-                line[0] = Self::DELIMITER;
-                1
-            }
-            Outgoing::Hello => encode(&DeviceMessage::Hello(self.hello()), line),
-            Outgoing::SyncReply(reply) => encode(&DeviceMessage::SyncReply(reply), line),
-            Outgoing::Channel(channel) => {
-                match self
-                    .channels
-                    .get(usize::from(channel.0))
-                    .and_then(|spec| spec.info(channel))
-                {
-                    Some(info) => encode(&DeviceMessage::Channel(info), line),
-                    None => 0,
-                }
-            }
-            Outgoing::LastGap(owed) => encode(&DeviceMessage::Gap(last_gap(owed)), line),
-            Outgoing::Data => self.write_data(line),
-            Outgoing::Gap => self.write_gap(line),
-        }
-    }
-
-    fn hello(&self) -> Hello {
-        let config = &self.config;
-        Hello {
-            uid: config.uid,
-            boot: self.session.boot(),
-            protocol_minor: codec::PROTOCOL_MINOR,
-            schema_hash: SCHEMA_HASH,
-            firmware_version: config.firmware_version,
-            build_id: config.build_id,
-            reset_cause: config.reset_cause,
-            tick_hz: config.tick_hz,
-            ring_capacity: u32::try_from(RING).unwrap_or(u32::MAX),
-            channel_count: self.channels.len() as u8,
-        }
-    }
-
-    /// Packs readings from the cursor on, until the frame is full or a gap is next.
-    fn write_data(&mut self, line: &mut LineBuffer) -> usize {
-        let Device {
-            backlog, session, ..
-        } = self;
-        let mut builder = DataBuilder::new(line, session.boot(), backlog.cursor());
-        backlog.send_readings(|reading| builder.push(reading));
-        builder.finish().unwrap_or(0)
-    }
-
-    fn write_gap(&mut self, line: &mut LineBuffer) -> usize {
-        self.backlog.shed_when_overrun();
-        let first = self.backlog.cursor();
-        let Some(Item::Gap {
-            reason,
-            count,
-            first_tick,
-            last_tick,
-        }) = self.backlog.at_cursor()
-        else {
-            return 0;
-        };
-        self.backlog.advance();
-        let boot = self.session.boot();
-        encode(
-            &DeviceMessage::Gap(Gap {
-                boot,
-                reason,
-                first,
-                count,
-                first_tick,
-                last_tick,
-            }),
-            line,
-        )
-    }
-}
-
-/// The clock that stamped the lost readings is gone: their ticks say nothing.
-fn last_gap(owed: Account) -> Gap {
-    let Account {
-        boot,
-        acked,
-        produced,
-    } = owed;
-    Gap {
-        boot,
-        reason: GapReason::PowerLoss,
-        first: acked,
-        count: produced.0 - acked.0,
-        first_tick: Tick(0),
-        last_tick: Tick(0),
-    }
-}
-
-fn encode(message: &DeviceMessage<'_>, line: &mut LineBuffer) -> usize {
-    match message.encode(line) {
-        Ok(bytes) => bytes,
-        // `expect` would bring the error's text, and with it all of `fmt`, into flash.
-        Err(_) => unreachable!("fields are checked in start, and every message fits a line"),
     }
 }

@@ -26,6 +26,11 @@ pub mod account;
 mod front;
 mod ring;
 
+mod commands;
+mod inbox;
+mod log;
+mod tuning;
+
 mod backlog;
 mod flight;
 
@@ -35,6 +40,7 @@ pub mod device;
 pub mod sampler;
 
 pub use account::{Account, Accounts};
+pub use commands::Action;
 pub use device::{BadChannels, Device, DeviceConfig, LineBuffer, UnknownChannel};
 pub use sampler::Sampler;
 pub use sensor::{ChannelSpec, Sensor};

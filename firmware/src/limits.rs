@@ -31,6 +31,17 @@ pub const FRONT_GAPS_MAX: usize = 12;
 pub const ACCOUNTS_MAX: usize = 8;
 /// Pause between two declarations of what earlier boots lost, us.
 pub const SETTLE_PERIOD_US: u64 = 250_000;
+/// Longest time between two Healths of an open session, us.
+pub const HEALTH_PERIOD_US: u64 = 10_000_000;
+/// Time between two Healths while something is being lost, us: with one of them
+/// damaged on the line, the gateway still knows of a loss within a period.
+pub const HEALTH_LOSS_US: u64 = 4_000_000;
+/// Results of commands that are kept, for commands that come again.
+pub const CMD_RESULTS_KEPT: usize = 8;
+/// Samples in a row that a threshold holds back; the next is produced anyway.
+pub const SUPPRESSED_MAX: u8 = 63;
+/// Bytes of the log frames that wait for an idle line.
+pub const LOG_RING_BYTES: usize = 512;
 /// Tries of a sensor on a bus before its reading becomes a quality code.
 pub const BUS_TRIES_MAX: u8 = 3;
 /// Bytes of a ring element.
@@ -41,5 +52,9 @@ const _: () = assert!(RESEND_MIN_US < RESEND_UNMEASURED_US && RESEND_UNMEASURED_
 const _: () = assert!(
     RESEND_MAX_US < SILENCE_MAX_US,
     "a resend must come before giving up"
+);
+const _: () = assert!(
+    2 * HEALTH_LOSS_US < HEALTH_PERIOD_US,
+    "two Healths must tell of a loss within a period"
 );
 const _: () = assert!(FRONT_GAPS_MAX > WINDOW_FRAMES_MAX as usize);

@@ -20,6 +20,8 @@ struct Slot {
 #[derive(Debug)]
 pub struct Sampler<const CHANNELS: usize> {
     slots: Vec<Slot, CHANNELS>,
+    /// Missed slots that the device was not told of.
+    untold: u32,
 }
 
 impl<const CHANNELS: usize> Sampler<CHANNELS> {
@@ -33,6 +35,7 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
         };
         Sampler {
             slots: channels.iter().take(CHANNELS).map(slot).collect(),
+            untold: 0,
         }
     }
 
@@ -50,6 +53,8 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
         let late_us = now.0.checked_sub(slot.due.0)?;
         let periods = late_us / slot.period_us + 1;
         slot.missed += periods - 1;
+        let missed = u32::try_from(periods - 1).unwrap_or(u32::MAX);
+        self.untold = self.untold.saturating_add(missed);
         slot.due = Tick(slot.due.0 + periods * slot.period_us);
         Some(channel)
     }
@@ -62,6 +67,23 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
             .map_or(0, |slot| slot.missed)
     }
 
+    /// Takes over the periods that `device` was told to sample with, and tells it the
+    /// slots that passed. The grid of a channel starts again at `now` when its period
+    /// has changed. For callers of [`Sampler::poll`]; [`Sampler::run`] does it itself.
+    pub fn follow<const RING: usize, const C: usize>(
+        &mut self,
+        device: &mut Device<RING, C>,
+        now: Tick,
+    ) {
+        for (channel, slot) in (0..).map(ChannelNo).zip(&mut self.slots) {
+            let period_us = u64::from(device.period_us(channel));
+            if slot.period_us != period_us && period_us > 0 {
+                (slot.period_us, slot.due) = (period_us, now);
+            }
+        }
+        device.on_missed(core::mem::take(&mut self.untold));
+    }
+
     /// Reads every sensor that is due and hands the readings to `device`; sensor
     /// `i` is channel `i`. `clock` stamps each reading as it is taken. Returns how
     /// many were read; at most one per channel, so a slow bus cannot keep the loop.
@@ -72,6 +94,7 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
         device: &mut Device<RING, C>,
     ) -> usize {
         let now = clock();
+        self.follow(device, now);
         let mut readings = 0;
         while readings < self.slots.len() {
             let Some(channel) = self.poll(now) else { break };

@@ -4,7 +4,7 @@
 //! | state | sends | leaves when |
 //! |---|---|---|
 //! | greeting | Hello each second | a HelloAck with our boot id |
-//! | open | Channel, Data, Gap, last gaps of earlier boots | no Ack for 3 s with something to ack, or the gateway does not know us |
+//! | open | results of commands, Channel, Health, Data, Gap, last gaps of earlier boots, log frames | no Ack for 3 s with something to ack, or the gateway does not know us |
 //!
 //! Probes are answered in both. A frame is cut anew from the backlog each time it
 //! is sent, so nothing but ordinals is remembered of it. Knows no port: bytes come
@@ -19,8 +19,8 @@ use crate::account::{Account, Accounts};
 use crate::backlog::{Backlog, Item};
 use crate::flight::Flight;
 use crate::limits::{
-    FRAME_TARGET, HELLO_ASKED_US, HELLO_PERIOD_US, IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US,
-    SETTLE_PERIOD_US, SILENCE_MAX_US,
+    FRAME_TARGET, HEALTH_LOSS_US, HEALTH_PERIOD_US, HELLO_ASKED_US, HELLO_PERIOD_US,
+    IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SETTLE_PERIOD_US, SILENCE_MAX_US,
 };
 use crate::stats::LinkStats;
 
@@ -43,6 +43,20 @@ pub(crate) enum Outgoing {
     Gap,
     /// All that an earlier boot still owes.
     LastGap(Account),
+    Health,
+    /// Of a command.
+    Result,
+    Log,
+}
+
+/// What waits to be sent outside of the backlog.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) result: bool,
+    pub(crate) log: bool,
+    /// Everything that was ever lost on the device, as one number: when it changes,
+    /// the gateway is told soon.
+    pub(crate) losses: u64,
 }
 
 /// See the module.
@@ -76,6 +90,11 @@ pub(crate) struct Session {
     /// Earlier boots, the one to be declared next in front, and when.
     earlier: Accounts,
     declare_at: Tick,
+    /// When the last Health went out; `None`: none in this session, or another is
+    /// asked for.
+    health_at: Option<Tick>,
+    /// Losses that it told.
+    losses_told: u64,
     last_tx: Option<Tick>,
     /// The delimiter after silence went out; the frame follows.
     delimited: bool,
@@ -100,6 +119,8 @@ impl Session {
             probes: Deque::new(),
             earlier: Accounts::new(),
             declare_at: Tick(0),
+            health_at: None,
+            losses_told: 0,
             last_tx: None,
             delimited: false,
             stats: LinkStats {
@@ -161,6 +182,18 @@ impl Session {
         }
     }
 
+    /// Something was set that Health tells.
+    pub(crate) fn ask_health(&mut self) {
+        self.health_at = None;
+    }
+
+    /// Says these channels (a bit set) again: they have changed.
+    pub(crate) fn announce(&mut self, channels: u32) {
+        if self.is_open() {
+            self.to_announce |= channels;
+        }
+    }
+
     pub(crate) fn on_probe(&mut self, id: u32, now: Tick) {
         if self.probes.push_back((id, now)).is_err() {
             self.stats.dropped_probes += 1;
@@ -202,6 +235,7 @@ impl Session {
         self.recover = Ordinal(0);
         self.to_announce = u32::MAX.checked_shr(32 - channels as u32).unwrap_or(0);
         self.confirmed = 0;
+        self.health_at = None;
         self.stats.sessions += 1;
         self.state = State::Open;
     }
@@ -292,10 +326,11 @@ impl Session {
     pub(crate) fn poll<const N: usize>(
         &mut self,
         backlog: &mut Backlog<N>,
+        waiting: Waiting,
         now: Tick,
     ) -> Option<Outgoing> {
         self.on_timers(backlog, now);
-        let outgoing = self.choose(backlog, now)?;
+        let outgoing = self.choose(backlog, waiting, now)?;
         let silent = self
             .last_tx
             .is_none_or(|last| now.0.saturating_sub(last.0) >= IDLE_DELIMITER_US);
@@ -306,7 +341,12 @@ impl Session {
         Some(outgoing)
     }
 
-    fn choose<const N: usize>(&mut self, backlog: &Backlog<N>, now: Tick) -> Option<Outgoing> {
+    fn choose<const N: usize>(
+        &mut self,
+        backlog: &Backlog<N>,
+        waiting: Waiting,
+        now: Tick,
+    ) -> Option<Outgoing> {
         if let Some((id, received)) = self.probes.front().copied() {
             // A probe may have come while the caller already held `now`.
             let sent = now.max(received);
@@ -314,12 +354,17 @@ impl Session {
         }
         match self.state {
             State::Greeting(at) => (at <= now).then_some(Outgoing::Hello),
+            State::Open if waiting.result => Some(Outgoing::Result),
             State::Open if self.to_announce != 0 => Some(Outgoing::Channel(ChannelNo(
                 self.to_announce.trailing_zeros() as u8,
             ))),
+            // Before Data: with more to send than the line carries it would never go.
+            State::Open if self.health_deadline(waiting) <= now => Some(Outgoing::Health),
             State::Open => match self.earlier.iter().next() {
                 Some(owed) if self.declare_at <= now => Some(Outgoing::LastGap(*owed)),
-                Some(_) | None => self.choose_data(backlog, now),
+                Some(_) | None => self
+                    .choose_data(backlog, now)
+                    .or_else(|| may_log(backlog, waiting).then_some(Outgoing::Log)),
             },
         }
     }
@@ -332,6 +377,18 @@ impl Session {
             Item::Gap { .. } => Outgoing::Gap,
             Item::Reading(_) => Outgoing::Data,
         })
+    }
+
+    fn health_deadline(&self, waiting: Waiting) -> Tick {
+        let Some(last) = self.health_at else {
+            return Tick(0);
+        };
+        let period_us = if waiting.losses == self.losses_told {
+            HEALTH_PERIOD_US
+        } else {
+            HEALTH_LOSS_US
+        };
+        Tick(last.0 + period_us)
     }
 
     /// When the next Data or Gap may go; `None` while there is none or the window
@@ -351,18 +408,24 @@ impl Session {
     }
 
     /// When [`Session::poll`] has something to do; at or before `now` means at once.
-    pub(crate) fn deadline<const N: usize>(&self, backlog: &Backlog<N>) -> Option<Tick> {
+    pub(crate) fn deadline<const N: usize>(
+        &self,
+        backlog: &Backlog<N>,
+        waiting: Waiting,
+    ) -> Option<Tick> {
         if !self.probes.is_empty() {
             return Some(Tick(0));
         }
         match self.state {
             State::Greeting(at) => Some(at),
-            State::Open if self.to_announce != 0 => Some(Tick(0)),
+            State::Open if waiting.result || self.to_announce != 0 => Some(Tick(0)),
+            State::Open if may_log(backlog, waiting) => Some(Tick(0)),
             State::Open => [
                 self.flight.deadline(),
                 self.silence_deadline(backlog),
                 self.data_deadline(backlog),
                 (!self.earlier.is_empty()).then_some(self.declare_at),
+                Some(self.health_deadline(waiting)),
             ]
             .into_iter()
             .flatten()
@@ -377,6 +440,7 @@ impl Session {
         outgoing: Outgoing,
         bytes: usize,
         fresh: bool,
+        waiting: Waiting,
         backlog: &mut Backlog<N>,
         now: Tick,
     ) {
@@ -399,6 +463,10 @@ impl Session {
                 self.declare_at = Tick(now.0 + SETTLE_PERIOD_US);
             }
             Outgoing::Data | Outgoing::Gap => self.on_data_sent(fresh, backlog, now),
+            Outgoing::Health => {
+                (self.health_at, self.losses_told) = (Some(now), waiting.losses);
+            }
+            Outgoing::Result | Outgoing::Log => {}
         }
     }
 
@@ -414,4 +482,9 @@ impl Session {
         }
         self.flight.sent(end, now, fresh);
     }
+}
+
+/// Logs never wait in front of a reading: they go when there is none to send.
+fn may_log<const N: usize>(backlog: &Backlog<N>, waiting: Waiting) -> bool {
+    waiting.log && backlog.cursor() >= backlog.produced()
 }

@@ -27,11 +27,8 @@ fn first_words() {
     rig.say(GatewayMessage::HelloAck(rig.hello_ack(0)));
     assert_eq!(rig.poll_messages(), ["Channel 0", "Channel 1"]);
     assert!(rig.device.is_open());
-    assert_eq!(
-        rig.device.next_deadline(rig.now),
-        None,
-        "nothing to do without readings"
-    );
+    let health_due = SECOND_US + 10 * SECOND_US;
+    assert_eq!(rig.deadline(), health_due, "nothing else without readings");
 }
 
 #[test]
@@ -456,7 +453,11 @@ fn what_earlier_boots_owe_is_declared_until_it_is_noted() {
     rig.ack(19, 8);
     assert_eq!(rig.device.stats().link.stale_acks, 1, "not all of it");
     rig.ack(20, 8);
-    assert_eq!(rig.device.next_deadline(rig.now), None);
+    assert_eq!(
+        rig.deadline(),
+        10 * SECOND_US,
+        "nothing but the next Health"
+    );
     assert_eq!(rig.device.accounts().len(), 1, "only its own");
 }
 

@@ -1,96 +1,53 @@
-//! Bodies of all messages but Data, as postcard sees them. Private mirrors: the
-//! public types may change, these never do (a changed body is a new kind).
-//! Checks what the public types promise; anything else is `None`.
+//! Bodies of Hello, Channel, Gap, the clock probes and the acks, field by field.
+//! None of them ever changes (a changed body is a new kind). Checks what the public
+//! types promise; anything else is `None`.
 
 use heapless::String;
-use serde::{Deserialize, Serialize};
 
+use crate::fields::{Reader, Writer};
 use crate::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
-use crate::limits::{CHANNELS_MAX, LOG_LEVEL_MAX, SCALE_MAX, WINDOW_FRAMES_MAX};
+use crate::limits::{
+    CHANNELS_MAX, LOG_LEVEL_MAX, QUANTITY_BYTES_MAX, SCALE_MAX, UNIT_BYTES_MAX, WINDOW_FRAMES_MAX,
+};
 use crate::message::{
     Ack, ChannelInfo, Gap, GapReason, Hello, HelloAck, ResetCause, SyncReply, SyncReq,
 };
+use crate::varint::{unzigzag, zigzag};
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct HelloBody {
-    uid: [u8; 8],
-    boot: u32,
-    protocol_minor: u8,
-    schema_hash: u32,
-    firmware_version: [u8; 3],
-    build_id: [u8; 8],
-    reset_cause: u8,
-    tick_hz: u32,
-    ring_capacity: u32,
-    channel_count: u8,
-}
-
-impl HelloBody {
-    pub(crate) fn of(hello: &Hello) -> Option<Self> {
-        (usize::from(hello.channel_count) <= CHANNELS_MAX).then_some(HelloBody {
-            uid: hello.uid.0,
-            boot: hello.boot.0,
-            protocol_minor: hello.protocol_minor,
-            schema_hash: hello.schema_hash,
-            firmware_version: hello.firmware_version,
-            build_id: hello.build_id,
-            reset_cause: hello.reset_cause as u8,
-            tick_hz: hello.tick_hz,
-            ring_capacity: hello.ring_capacity,
-            channel_count: hello.channel_count,
-        })
-    }
-
-    pub(crate) fn value(self) -> Option<Hello> {
-        (usize::from(self.channel_count) <= CHANNELS_MAX).then_some(Hello {
-            uid: DeviceUid(self.uid),
-            boot: BootId(self.boot),
-            protocol_minor: self.protocol_minor,
-            schema_hash: self.schema_hash,
-            firmware_version: self.firmware_version,
-            build_id: self.build_id,
-            // A cause that a newer firmware appended: no reading depends on it.
-            reset_cause: ResetCause::from_byte(self.reset_cause).unwrap_or(ResetCause::Unknown),
-            tick_hz: self.tick_hz,
-            ring_capacity: self.ring_capacity,
-            channel_count: self.channel_count,
-        })
+impl Hello {
+    pub(crate) fn is_valid(&self) -> bool {
+        usize::from(self.channel_count) <= CHANNELS_MAX
     }
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct ChannelBody<'a> {
-    channel: u8,
-    quantity: &'a str,
-    unit: &'a str,
-    scale: u8,
-    range: (i32, i32),
-    period_us: u32,
+pub(crate) fn write_hello(hello: &Hello, out: &mut Writer<'_>) {
+    out.raw(&hello.uid.0);
+    out.varint(hello.boot.0.into());
+    out.byte(hello.protocol_minor);
+    out.varint(hello.schema_hash.into());
+    out.raw(&hello.firmware_version);
+    out.raw(&hello.build_id);
+    out.byte(hello.reset_cause as u8);
+    out.varint(hello.tick_hz.into());
+    out.varint(hello.ring_capacity.into());
+    out.byte(hello.channel_count);
 }
 
-impl<'a> ChannelBody<'a> {
-    pub(crate) fn of(info: &'a ChannelInfo) -> Option<Self> {
-        info.is_valid().then_some(ChannelBody {
-            channel: info.channel.0,
-            quantity: &info.quantity,
-            unit: &info.unit,
-            scale: info.scale,
-            range: info.range,
-            period_us: info.period_us,
-        })
-    }
-
-    pub(crate) fn value(self) -> Option<ChannelInfo> {
-        let info = ChannelInfo {
-            channel: ChannelNo(self.channel),
-            quantity: String::try_from(self.quantity).ok()?,
-            unit: String::try_from(self.unit).ok()?,
-            scale: self.scale,
-            range: self.range,
-            period_us: self.period_us,
-        };
-        info.is_valid().then_some(info)
-    }
+pub(crate) fn read_hello(body: &mut Reader<'_>) -> Option<Hello> {
+    let hello = Hello {
+        uid: DeviceUid(body.array()?),
+        boot: BootId(body.u32()?),
+        protocol_minor: body.byte()?,
+        schema_hash: body.u32()?,
+        firmware_version: body.array()?,
+        build_id: body.array()?,
+        // A cause that a newer firmware appended: no reading depends on it.
+        reset_cause: ResetCause::from_byte(body.byte()?).unwrap_or(ResetCause::Unknown),
+        tick_hz: body.u32()?,
+        ring_capacity: body.u32()?,
+        channel_count: body.byte()?,
+    };
+    hello.is_valid().then_some(hello)
 }
 
 impl ChannelInfo {
@@ -110,142 +67,125 @@ impl ChannelInfo {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct GapBody {
-    boot: u32,
-    reason: u8,
-    first: u64,
-    count: u64,
-    first_tick: u64,
-    last_tick: u64,
+pub(crate) fn write_channel(info: &ChannelInfo, out: &mut Writer<'_>) {
+    out.byte(info.channel.0);
+    out.counted(info.quantity.as_bytes());
+    out.counted(info.unit.as_bytes());
+    out.byte(info.scale);
+    out.varint(zigzag(info.range.0).into());
+    out.varint(zigzag(info.range.1).into());
+    out.varint(info.period_us.into());
 }
 
-impl GapBody {
-    pub(crate) fn of(gap: &Gap) -> Option<Self> {
-        is_valid_gap(gap).then_some(GapBody {
-            boot: gap.boot.0,
-            reason: gap.reason as u8,
-            first: gap.first.0,
-            count: gap.count,
-            first_tick: gap.first_tick.0,
-            last_tick: gap.last_tick.0,
-        })
-    }
+pub(crate) fn read_channel(body: &mut Reader<'_>) -> Option<ChannelInfo> {
+    let info = ChannelInfo {
+        channel: ChannelNo(body.byte()?),
+        quantity: String::try_from(body.text(QUANTITY_BYTES_MAX)?).ok()?,
+        unit: String::try_from(body.text(UNIT_BYTES_MAX)?).ok()?,
+        scale: body.byte()?,
+        range: (unzigzag(body.u32()?), unzigzag(body.u32()?)),
+        period_us: body.u32()?,
+    };
+    info.is_valid().then_some(info)
+}
 
-    pub(crate) fn value(self) -> Option<Gap> {
-        let gap = Gap {
-            boot: BootId(self.boot),
-            reason: GapReason::from_byte(self.reason)?,
-            first: Ordinal(self.first),
-            count: self.count,
-            first_tick: Tick(self.first_tick),
-            last_tick: Tick(self.last_tick),
-        };
-        is_valid_gap(&gap).then_some(gap)
+impl Gap {
+    pub(crate) fn is_valid(&self) -> bool {
+        self.count > 0
+            && self.first.0.checked_add(self.count).is_some()
+            && self.first_tick <= self.last_tick
     }
 }
 
-fn is_valid_gap(gap: &Gap) -> bool {
-    gap.count > 0 && gap.first.0.checked_add(gap.count).is_some() && gap.first_tick <= gap.last_tick
+pub(crate) fn write_gap(gap: &Gap, out: &mut Writer<'_>) {
+    out.varint(gap.boot.0.into());
+    out.byte(gap.reason as u8);
+    let numbers = [gap.first.0, gap.count, gap.first_tick.0, gap.last_tick.0];
+    numbers.iter().for_each(|number| out.varint(*number));
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct SyncReplyBody {
-    id: u32,
-    received: u64,
-    sent: u64,
+pub(crate) fn read_gap(body: &mut Reader<'_>) -> Option<Gap> {
+    let gap = Gap {
+        boot: BootId(body.u32()?),
+        reason: GapReason::from_byte(body.byte()?)?,
+        first: Ordinal(body.u64()?),
+        count: body.u64()?,
+        first_tick: Tick(body.u64()?),
+        last_tick: Tick(body.u64()?),
+    };
+    gap.is_valid().then_some(gap)
 }
 
-impl SyncReplyBody {
-    pub(crate) fn of(reply: &SyncReply) -> Option<Self> {
-        (reply.received <= reply.sent).then_some(SyncReplyBody {
-            id: reply.id,
-            received: reply.received.0,
-            sent: reply.sent.0,
-        })
-    }
-
-    pub(crate) fn value(self) -> Option<SyncReply> {
-        (self.received <= self.sent).then_some(SyncReply {
-            id: self.id,
-            received: Tick(self.received),
-            sent: Tick(self.sent),
-        })
+impl SyncReply {
+    pub(crate) fn is_valid(&self) -> bool {
+        self.received <= self.sent
     }
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct HelloAckBody {
-    boot: u32,
-    next: u64,
-    window: u8,
-    reliable: bool,
-    log_level: u8,
+pub(crate) fn write_sync_reply(reply: &SyncReply, out: &mut Writer<'_>) {
+    let numbers = [u64::from(reply.id), reply.received.0, reply.sent.0];
+    numbers.iter().for_each(|number| out.varint(*number));
 }
 
-impl HelloAckBody {
-    pub(crate) fn of(ack: &HelloAck) -> Option<Self> {
-        is_valid_hello_ack(ack).then_some(HelloAckBody {
-            boot: ack.boot.0,
-            next: ack.next.0,
-            window: ack.window,
-            reliable: ack.reliable,
-            log_level: ack.log_level,
-        })
-    }
+pub(crate) fn read_sync_reply(body: &mut Reader<'_>) -> Option<SyncReply> {
+    let reply = SyncReply {
+        id: body.u32()?,
+        received: Tick(body.u64()?),
+        sent: Tick(body.u64()?),
+    };
+    reply.is_valid().then_some(reply)
+}
 
-    pub(crate) fn value(self) -> Option<HelloAck> {
-        let ack = HelloAck {
-            boot: BootId(self.boot),
-            next: Ordinal(self.next),
-            window: self.window,
-            reliable: self.reliable,
-            log_level: self.log_level,
-        };
-        is_valid_hello_ack(&ack).then_some(ack)
+impl HelloAck {
+    pub(crate) fn is_valid(&self) -> bool {
+        (1..=WINDOW_FRAMES_MAX).contains(&self.window) && self.log_level <= LOG_LEVEL_MAX
     }
 }
 
-fn is_valid_hello_ack(ack: &HelloAck) -> bool {
-    (1..=WINDOW_FRAMES_MAX).contains(&ack.window) && ack.log_level <= LOG_LEVEL_MAX
+pub(crate) fn write_hello_ack(ack: &HelloAck, out: &mut Writer<'_>) {
+    out.varint(ack.boot.0.into());
+    out.varint(ack.next.0);
+    out.byte(ack.window);
+    out.byte(ack.reliable.into());
+    out.byte(ack.log_level);
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct AckBody {
-    boot: u32,
-    next: u64,
-    credit: u8,
+pub(crate) fn read_hello_ack(body: &mut Reader<'_>) -> Option<HelloAck> {
+    let ack = HelloAck {
+        boot: BootId(body.u32()?),
+        next: Ordinal(body.u64()?),
+        window: body.byte()?,
+        reliable: body.bool()?,
+        log_level: body.byte()?,
+    };
+    ack.is_valid().then_some(ack)
 }
 
-impl AckBody {
-    pub(crate) fn of(ack: &Ack) -> Option<Self> {
-        (ack.credit <= WINDOW_FRAMES_MAX).then_some(AckBody {
-            boot: ack.boot.0,
-            next: ack.next.0,
-            credit: ack.credit,
-        })
-    }
-
-    pub(crate) fn value(self) -> Option<Ack> {
-        (self.credit <= WINDOW_FRAMES_MAX).then_some(Ack {
-            boot: BootId(self.boot),
-            next: Ordinal(self.next),
-            credit: self.credit,
-        })
+impl Ack {
+    pub(crate) fn is_valid(&self) -> bool {
+        self.credit <= WINDOW_FRAMES_MAX
     }
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct SyncReqBody {
-    id: u32,
+pub(crate) fn write_ack(ack: &Ack, out: &mut Writer<'_>) {
+    out.varint(ack.boot.0.into());
+    out.varint(ack.next.0);
+    out.byte(ack.credit);
 }
 
-impl SyncReqBody {
-    pub(crate) fn of(request: &SyncReq) -> Self {
-        SyncReqBody { id: request.id }
-    }
+pub(crate) fn read_ack(body: &mut Reader<'_>) -> Option<Ack> {
+    let ack = Ack {
+        boot: BootId(body.u32()?),
+        next: Ordinal(body.u64()?),
+        credit: body.byte()?,
+    };
+    ack.is_valid().then_some(ack)
+}
 
-    pub(crate) fn value(self) -> SyncReq {
-        SyncReq { id: self.id }
-    }
+pub(crate) fn write_sync_req(request: &SyncReq, out: &mut Writer<'_>) {
+    out.varint(request.id.into());
+}
+
+pub(crate) fn read_sync_req(body: &mut Reader<'_>) -> Option<SyncReq> {
+    Some(SyncReq { id: body.u32()? })
 }

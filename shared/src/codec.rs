@@ -2,10 +2,10 @@
 //! the other direction (an echo), of another version, of an unknown kind or with
 //! a body that is not exactly its table is an error, never a guess.
 
-use serde::{Deserialize, Serialize};
-
 use crate::bodies::{
-    AckBody, ChannelBody, GapBody, HelloAckBody, HelloBody, SyncReplyBody, SyncReqBody,
+    read_ack, read_channel, read_gap, read_hello, read_hello_ack, read_sync_reply, read_sync_req,
+    write_ack, write_channel, write_gap, write_hello, write_hello_ack, write_sync_reply,
+    write_sync_req,
 };
 use crate::control_bodies::{
     read_chunk, read_cmd, read_health, read_log, read_result, write_chunk, write_cmd, write_health,
@@ -103,14 +103,14 @@ impl<'a> DeviceMessage<'a> {
         let kind = known_kind(&frame, true)?;
         let body = frame.body;
         match kind {
-            Kind::Hello => read(kind, body, HelloBody::value).map(DeviceMessage::Hello),
-            Kind::Channel => read(kind, body, ChannelBody::value).map(DeviceMessage::Channel),
+            Kind::Hello => read(kind, body, read_hello).map(DeviceMessage::Hello),
+            Kind::Channel => read(kind, body, read_channel).map(DeviceMessage::Channel),
             Kind::Data => Data::decode(body).map(DeviceMessage::Data),
-            Kind::Gap => read(kind, body, GapBody::value).map(DeviceMessage::Gap),
-            Kind::SyncReply => read(kind, body, SyncReplyBody::value).map(DeviceMessage::SyncReply),
-            Kind::Health => read_fields(kind, body, read_health).map(DeviceMessage::Health),
-            Kind::CmdResult => read_fields(kind, body, read_result).map(DeviceMessage::CmdResult),
-            Kind::Log => read_fields(kind, body, read_log).map(DeviceMessage::Log),
+            Kind::Gap => read(kind, body, read_gap).map(DeviceMessage::Gap),
+            Kind::SyncReply => read(kind, body, read_sync_reply).map(DeviceMessage::SyncReply),
+            Kind::Health => read(kind, body, read_health).map(DeviceMessage::Health),
+            Kind::CmdResult => read(kind, body, read_result).map(DeviceMessage::CmdResult),
+            Kind::Log => read(kind, body, read_log).map(DeviceMessage::Log),
             Kind::HelloAck | Kind::Ack | Kind::SyncReq | Kind::Cmd | Kind::Config => {
                 Err(DecodeError::WrongDirection { kind })
             }
@@ -123,24 +123,28 @@ impl<'a> DeviceMessage<'a> {
     /// [`EncodeError`]; `out` then holds nothing of use.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         match self {
-            DeviceMessage::Hello(hello) => write(out, Kind::Hello, HelloBody::of(hello)),
-            DeviceMessage::Channel(info) => write(out, Kind::Channel, ChannelBody::of(info)),
+            DeviceMessage::Hello(hello) => write(out, Kind::Hello, hello.is_valid(), |out| {
+                write_hello(hello, out)
+            }),
+            DeviceMessage::Channel(info) => write(out, Kind::Channel, info.is_valid(), |out| {
+                write_channel(info, out)
+            }),
             DeviceMessage::Data(data) => data.encode(out),
-            DeviceMessage::Gap(gap) => write(out, Kind::Gap, GapBody::of(gap)),
-            DeviceMessage::SyncReply(reply) => {
-                write(out, Kind::SyncReply, SyncReplyBody::of(reply))
+            DeviceMessage::Gap(gap) => {
+                write(out, Kind::Gap, gap.is_valid(), |out| write_gap(gap, out))
             }
-            DeviceMessage::Health(health) => {
-                write_fields(out, Kind::Health, health.is_valid(), |out| {
-                    write_health(health, out)
+            DeviceMessage::SyncReply(reply) => {
+                write(out, Kind::SyncReply, reply.is_valid(), |out| {
+                    write_sync_reply(reply, out)
                 })
             }
+            DeviceMessage::Health(health) => write(out, Kind::Health, health.is_valid(), |out| {
+                write_health(health, out)
+            }),
             DeviceMessage::CmdResult(result) => {
-                write_fields(out, Kind::CmdResult, true, |out| write_result(result, out))
+                write(out, Kind::CmdResult, true, |out| write_result(result, out))
             }
-            DeviceMessage::Log(log) => {
-                write_fields(out, Kind::Log, log.is_valid(), |out| out.raw(log.0))
-            }
+            DeviceMessage::Log(log) => write(out, Kind::Log, log.is_valid(), |out| out.raw(log.0)),
         }
     }
 }
@@ -162,12 +166,11 @@ impl<'a> GatewayMessage<'a> {
         let kind = known_kind(&frame, false)?;
         let body = frame.body;
         match kind {
-            Kind::HelloAck => read(kind, body, HelloAckBody::value).map(GatewayMessage::HelloAck),
-            Kind::Ack => read(kind, body, AckBody::value).map(GatewayMessage::Ack),
-            Kind::SyncReq => read(kind, body, |body: SyncReqBody| Some(body.value()))
-                .map(GatewayMessage::SyncReq),
-            Kind::Cmd => read_fields(kind, body, read_cmd).map(GatewayMessage::Cmd),
-            Kind::Config => read_fields(kind, body, read_chunk).map(GatewayMessage::Config),
+            Kind::HelloAck => read(kind, body, read_hello_ack).map(GatewayMessage::HelloAck),
+            Kind::Ack => read(kind, body, read_ack).map(GatewayMessage::Ack),
+            Kind::SyncReq => read(kind, body, read_sync_req).map(GatewayMessage::SyncReq),
+            Kind::Cmd => read(kind, body, read_cmd).map(GatewayMessage::Cmd),
+            Kind::Config => read(kind, body, read_chunk).map(GatewayMessage::Config),
             Kind::Hello
             | Kind::Channel
             | Kind::Data
@@ -185,21 +188,21 @@ impl<'a> GatewayMessage<'a> {
     /// [`EncodeError`]; `out` then holds nothing of use.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         match self {
-            GatewayMessage::HelloAck(ack) => write(out, Kind::HelloAck, HelloAckBody::of(ack)),
-            GatewayMessage::Ack(ack) => write(out, Kind::Ack, AckBody::of(ack)),
+            GatewayMessage::HelloAck(ack) => write(out, Kind::HelloAck, ack.is_valid(), |out| {
+                write_hello_ack(ack, out)
+            }),
+            GatewayMessage::Ack(ack) => {
+                write(out, Kind::Ack, ack.is_valid(), |out| write_ack(ack, out))
+            }
             GatewayMessage::SyncReq(request) => {
-                write(out, Kind::SyncReq, Some(SyncReqBody::of(request)))
+                write(out, Kind::SyncReq, true, |out| write_sync_req(request, out))
             }
-            GatewayMessage::Cmd(cmd) => {
-                write_fields(out, Kind::Cmd, cmd.operation.is_valid(), |out| {
-                    write_cmd(cmd, out)
-                })
-            }
-            GatewayMessage::Config(chunk) => {
-                write_fields(out, Kind::Config, chunk.is_valid(), |out| {
-                    write_chunk(chunk, out)
-                })
-            }
+            GatewayMessage::Cmd(cmd) => write(out, Kind::Cmd, cmd.operation.is_valid(), |out| {
+                write_cmd(cmd, out)
+            }),
+            GatewayMessage::Config(chunk) => write(out, Kind::Config, chunk.is_valid(), |out| {
+                write_chunk(chunk, out)
+            }),
         }
     }
 }
@@ -219,41 +222,8 @@ fn known_kind(frame: &Frame<'_>, from_device: bool) -> Result<Kind, DecodeError>
     }
 }
 
-/// Reads a mirror struct; bytes left over are as bad as bytes missing.
-fn read<'a, B: Deserialize<'a>, M>(
-    kind: Kind,
-    body: &'a [u8],
-    value: impl FnOnce(B) -> Option<M>,
-) -> Result<M, DecodeError> {
-    let (mirror, rest) =
-        postcard::take_from_bytes::<B>(body).map_err(|_| DecodeError::Body { kind, at: 0 })?;
-    if !rest.is_empty() {
-        return Err(DecodeError::Body {
-            kind,
-            at: body.len() - rest.len(),
-        });
-    }
-    value(mirror).ok_or(DecodeError::Body {
-        kind,
-        at: body.len(),
-    })
-}
-
-fn write<B: Serialize>(
-    out: &mut [u8],
-    kind: Kind,
-    mirror: Option<B>,
-) -> Result<usize, EncodeError> {
-    let mirror = mirror.ok_or(EncodeError::OutOfRange { kind })?;
-    let room = frame::body_room(out).map_err(|_| EncodeError::NoRoom)?;
-    let used = postcard::to_slice(&mirror, room)
-        .map_err(|_| EncodeError::NoRoom)?
-        .len();
-    Ok(frame::close(out, kind.byte(), used))
-}
-
 /// Reads a body field by field; bytes left over are as bad as bytes missing.
-fn read_fields<'a, M>(
+fn read<'a, M>(
     kind: Kind,
     body: &'a [u8],
     take: impl FnOnce(&mut Reader<'a>) -> Option<M>,
@@ -266,7 +236,7 @@ fn read_fields<'a, M>(
     })
 }
 
-fn write_fields(
+fn write(
     out: &mut [u8],
     kind: Kind,
     valid: bool,

@@ -8,7 +8,7 @@ pub mod world;
 
 use forebay_firmware::wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_firmware::wire::limits::LINE_BYTES_MAX;
-use forebay_firmware::wire::message::{Ack, HelloAck, Quality, ResetCause, SyncReq};
+use forebay_firmware::wire::message::{Ack, Health, HelloAck, Quality, ResetCause, SyncReq};
 use forebay_firmware::wire::{Deframer, DeviceMessage, GatewayMessage};
 use forebay_firmware::{ChannelSpec, Device, DeviceConfig};
 
@@ -77,6 +77,8 @@ pub struct Rig<const N: usize> {
     pub now: Tick,
     /// Every byte the device sent.
     pub line_to_gateway: Vec<u8>,
+    /// When it said how it does, and what.
+    pub healths: Vec<(u64, Health)>,
 }
 
 impl<const N: usize> Rig<N> {
@@ -85,6 +87,7 @@ impl<const N: usize> Rig<N> {
             device: Device::new(CONFIG, &channels()).unwrap(),
             now: Tick(0),
             line_to_gateway: Vec::new(),
+            healths: Vec::new(),
         }
     }
 
@@ -149,7 +152,8 @@ impl<const N: usize> Rig<N> {
             .0
     }
 
-    /// Sends all there is now; the messages by name.
+    /// Sends all there is now; the messages by name, but for Health, which comes by
+    /// the clock: see `healths`.
     pub fn poll_messages(&mut self) -> Vec<String> {
         let mut line = [0u8; LINE_BYTES_MAX];
         let mut sent = Vec::new();
@@ -167,7 +171,11 @@ impl<const N: usize> Rig<N> {
             "due at once, yet nothing was sent"
         );
         let mut names = Vec::new();
-        decode(&sent, |message| names.push(name(&message)));
+        let (now, healths) = (self.now.0, &mut self.healths);
+        decode(&sent, |message| match message {
+            DeviceMessage::Health(health) => healths.push((now, health)),
+            message => names.push(name(&message)),
+        });
         self.line_to_gateway.extend(sent);
         names
     }

@@ -105,6 +105,7 @@ impl WorldDevice {
         while let Some(bytes) = self.down.receive(now) {
             self.device.on_rx(&bytes, tick);
         }
+        self.sampler.follow(&mut self.device, tick);
         while self.sampling
             && let Some(channel) = self.sampler.poll(tick)
         {

@@ -8,7 +8,7 @@ use forebay_firmware::wire::ids::{BootId, ChannelNo, Tick};
 use forebay_firmware::wire::limits::CHANNELS_MAX;
 use forebay_firmware::wire::message::{Quality, ResetCause};
 use forebay_firmware::{
-    Accounts, BadChannels, ChannelSpec, Device, DeviceConfig, LineBuffer, Sampler, Stats,
+    Accounts, Action, BadChannels, ChannelSpec, Device, DeviceConfig, LineBuffer, Sampler, Stats,
 };
 
 use super::limits::RINGS;
@@ -42,6 +42,8 @@ trait Library: Send {
     fn remember(&mut self, accounts: &Accounts);
     fn accounts(&self) -> Accounts;
     fn on_sample(&mut self, channel: ChannelNo, tick: Tick, value: Result<i32, Quality>);
+    fn follow(&mut self, sampler: &mut Sampler<CHANNELS_MAX>, now: Tick);
+    fn take_action(&mut self) -> Option<Action>;
     fn on_rx(&mut self, bytes: &[u8], tick: Tick);
     fn poll_tx(&mut self, now: Tick, line: &mut LineBuffer) -> usize;
     fn next_deadline(&self, now: Tick) -> Option<Tick>;
@@ -66,6 +68,14 @@ impl<const RING: usize> Library for Device<RING, CHANNELS_MAX> {
     fn on_sample(&mut self, channel: ChannelNo, tick: Tick, value: Result<i32, Quality>) {
         Device::on_sample(self, channel, tick, value)
             .expect("the sampler and the firmware were given the same channels");
+    }
+
+    fn follow(&mut self, sampler: &mut Sampler<CHANNELS_MAX>, now: Tick) {
+        sampler.follow(self, now);
+    }
+
+    fn take_action(&mut self) -> Option<Action> {
+        Device::take_action(self)
     }
 
     fn on_rx(&mut self, bytes: &[u8], tick: Tick) {
@@ -194,7 +204,13 @@ impl Board {
     }
 
     pub(super) fn poll_sample(&mut self, now: Tick) -> Option<ChannelNo> {
+        self.library.follow(&mut self.sampler, now);
         self.sampler.poll(now)
+    }
+
+    /// What a command of the gateway wants of the board.
+    pub(super) fn take_action(&mut self) -> Option<Action> {
+        self.library.take_action()
     }
 
     pub(super) fn on_sample(

@@ -4,7 +4,7 @@
 use forebay_firmware::wire::ids::{BootId, DeviceUid, Tick};
 use forebay_firmware::wire::limits::LINE_BYTES_MAX;
 use forebay_firmware::wire::message::{Quality, ResetCause};
-use forebay_firmware::{BadChannels, ChannelSpec, DeviceConfig, LineBuffer};
+use forebay_firmware::{Action, BadChannels, ChannelSpec, DeviceConfig, LineBuffer};
 
 use super::board::{Board, RingSize};
 use super::dice::hash;
@@ -232,6 +232,20 @@ impl SimDevice {
         self.flush_pending();
         if !echo.is_empty() {
             self.board.on_rx(&echo, tick);
+        }
+        self.act(now);
+    }
+
+    /// Does what a command wants; there is nothing here that could blink.
+    fn act(&mut self, now: Elapsed) {
+        while let Some(action) = self.board.take_action() {
+            match action {
+                Action::Identify { .. } => {}
+                Action::Reboot => {
+                    self.board.reset(ResetCause::Software);
+                    self.booted = self.clock.tick(now);
+                }
+            }
         }
     }
 
