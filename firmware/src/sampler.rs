@@ -1,5 +1,7 @@
 //! When to read which channel: fixed periods on a grid, without drift. A late loop
-//! skips the slots it missed and counts them; it never reads twice to catch up.
+//! skips the slots it missed and counts them; it never reads twice to catch up. A
+//! sensor that takes its time is begun in its slot and read when it is done, with the
+//! tick of its beginning; others are read meanwhile.
 //! Knows no sensor and no clock. Bound: `CHANNELS` channels.
 
 use forebay_wire::ids::{ChannelNo, Tick};
@@ -14,6 +16,14 @@ struct Slot {
     period_us: u64,
     due: Tick,
     missed: u64,
+    begun: Option<Begun>,
+}
+
+/// A measurement on its way.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    at: Tick,
+    done: Tick,
 }
 
 /// See the module.
@@ -32,6 +42,7 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
             period_us: u64::from(spec.period_us.max(1)),
             due: start,
             missed: 0,
+            begun: None,
         };
         Sampler {
             slots: channels.iter().take(CHANNELS).map(slot).collect(),
@@ -39,10 +50,14 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
         }
     }
 
-    /// When the next channel is due; `None` without channels.
+    /// When the next channel is due, or a measurement done; `None` without channels.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
-        self.slots.iter().map(|slot| slot.due).min()
+        let at = |slot: &Slot| match slot.begun {
+            Some(begun) => slot.due.min(begun.done),
+            None => slot.due,
+        };
+        self.slots.iter().map(at).min()
     }
 
     /// The channel that has been due longest, if any is; read it now. The next
@@ -52,11 +67,35 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
         let (channel, slot) = numbered.min_by_key(|(_, slot)| slot.due)?;
         let late_us = now.0.checked_sub(slot.due.0)?;
         let periods = late_us / slot.period_us + 1;
-        slot.missed += periods - 1;
-        let missed = u32::try_from(periods - 1).unwrap_or(u32::MAX);
-        self.untold = self.untold.saturating_add(missed);
         slot.due = Tick(slot.due.0 + periods * slot.period_us);
+        self.miss(channel, periods - 1);
         Some(channel)
+    }
+
+    fn miss(&mut self, channel: ChannelNo, slots: u64) {
+        if let Some(slot) = self.slots.get_mut(usize::from(channel.0)) {
+            slot.missed += slots;
+        }
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        self.untold = self.untold.saturating_add(slots);
+    }
+
+    /// Takes out the measurement that has been done longest, if any is.
+    fn take_done(&mut self, now: Tick) -> Option<(ChannelNo, Tick)> {
+        let numbered = (0..).map(ChannelNo).zip(&mut self.slots);
+        let begun = numbered.filter_map(|(channel, slot)| {
+            let begun = slot.begun.filter(|begun| begun.done <= now)?;
+            Some((channel, begun, slot))
+        });
+        let (channel, begun, slot) = begun.min_by_key(|(_, begun, _)| begun.done)?;
+        slot.begun = None;
+        Some((channel, begun.at))
+    }
+
+    /// True when the measurement that was begun in the slot before still goes on.
+    fn is_busy(&self, channel: ChannelNo) -> bool {
+        let slot = self.slots.get(usize::from(channel.0));
+        slot.is_some_and(|slot| slot.begun.is_some())
     }
 
     /// Slots of `channel` that passed without a reading, since start.
@@ -84,9 +123,10 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
         device.on_missed(core::mem::take(&mut self.untold));
     }
 
-    /// Reads every sensor that is due and hands the readings to `device`; sensor
-    /// `i` is channel `i`. `clock` stamps each reading as it is taken. Returns how
-    /// many were read; at most one per channel, so a slow bus cannot keep the loop.
+    /// Reads every sensor that is due or done and hands the readings to `device`;
+    /// sensor `i` is channel `i`. `clock` stamps each reading as it is taken or begun.
+    /// Returns how many were read; at most one that was done and one that is due per
+    /// channel, so a slow bus cannot keep the loop.
     pub fn run<const RING: usize, const C: usize>(
         &mut self,
         mut clock: impl FnMut() -> Tick,
@@ -96,20 +136,47 @@ impl<const CHANNELS: usize> Sampler<CHANNELS> {
         let now = clock();
         self.follow(device, now);
         let mut readings = 0;
-        while readings < self.slots.len() {
-            let Some(channel) = self.poll(now) else { break };
-            let tick = clock();
-            let value = match sensors.get_mut(usize::from(channel.0)) {
-                Some(sensor) => sensor.read(),
-                None => Err(Quality::Stale),
-            };
+        while let Some((channel, at)) = self.take_done(now) {
+            hand_over(channel, at, read(sensors, channel), device);
             readings += 1;
-            // The sampler's channels are the device's, by the list both were built from.
-            let known = device.on_sample(channel, tick, value);
-            debug_assert!(known.is_ok(), "{known:?}");
+        }
+        for _ in 0..self.slots.len() {
+            let Some(channel) = self.poll(now) else { break };
+            if self.is_busy(channel) {
+                self.miss(channel, 1);
+                continue;
+            }
+            let tick = clock();
+            let sensor = sensors.get_mut(usize::from(channel.0));
+            let wait_us = sensor.map_or(0, |sensor| sensor.start(tick));
+            if wait_us == 0 {
+                hand_over(channel, tick, read(sensors, channel), device);
+                readings += 1;
+            } else if let Some(slot) = self.slots.get_mut(usize::from(channel.0)) {
+                let done = Tick(tick.0 + u64::from(wait_us));
+                slot.begun = Some(Begun { at: tick, done });
+            }
         }
         readings
     }
+}
+
+fn read(sensors: &mut [&mut dyn Sensor], channel: ChannelNo) -> Result<i32, Quality> {
+    match sensors.get_mut(usize::from(channel.0)) {
+        Some(sensor) => sensor.read(),
+        None => Err(Quality::Stale),
+    }
+}
+
+fn hand_over<const RING: usize, const C: usize>(
+    channel: ChannelNo,
+    tick: Tick,
+    value: Result<i32, Quality>,
+    device: &mut Device<RING, C>,
+) {
+    // The sampler's channels are the device's, by the list both were built from.
+    let known = device.on_sample(channel, tick, value);
+    debug_assert!(known.is_ok(), "{known:?}");
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! Inputs that fall due together are converted one after the other; each waits for
 //! its turn without holding up the loop. A value is saturated at either end.
-//! Bound: one input at work, the others as bits; [`ADS1115_POLLS_MAX`] looks at a
+//! Bound: one input at work, the others in a queue; [`ADS1115_POLLS_MAX`] looks at a
 //! conversion, [`BUS_TRIES_MAX`] failures.
 
 use core::cell::RefCell;
@@ -16,6 +16,7 @@ use ::ads1x1x::{Ads1x1x, DataRate16Bit, FullScaleRange, TargetAddr};
 use embedded_hal::i2c::I2c;
 use forebay_wire::ids::Tick;
 use forebay_wire::message::Quality;
+use heapless::Deque;
 
 use crate::limits::BUS_TRIES_MAX;
 use crate::sensor::{ChannelSpec, Sensor};
@@ -36,13 +37,7 @@ pub enum Input {
     A3,
 }
 
-impl Input {
-    const ALL: [Input; 4] = [Input::A0, Input::A1, Input::A2, Input::A3];
-
-    fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
+const INPUTS: usize = 4;
 
 struct State<I> {
     driver: Ads1x1x<GuardedI2c<I>, Ic, Resolution16Bit, OneShot>,
@@ -52,8 +47,8 @@ struct State<I> {
     /// The input that is being converted, and since when.
     at_work: Option<Input>,
     began: Tick,
-    /// Inputs whose turn comes, as bits.
-    queued: u8,
+    /// Inputs whose turn comes, in the order of their starts.
+    queued: Deque<Input, INPUTS>,
 }
 
 /// See the module.
@@ -74,7 +69,7 @@ impl<I: I2c> Ads1115<I> {
             configured: false,
             at_work: None,
             began: Tick(0),
-            queued: 0,
+            queued: Deque::new(),
         }))
     }
 
@@ -107,10 +102,11 @@ impl<I: I2c> Ads1115<I> {
 
 impl<I: I2c> State<I> {
     fn start(&mut self, input: Input, now: Tick) -> u32 {
-        let longest_us = u64::from(ADS1115_CONVERT_US) * Input::ALL.len() as u64 + SHARE_US;
+        let longest_us = u64::from(ADS1115_CONVERT_US) * INPUTS as u64 + SHARE_US;
         if now.0.saturating_sub(self.began.0) > longest_us {
             // Whoever was at work never came for it.
-            (self.at_work, self.queued) = (None, 0);
+            self.at_work = None;
+            self.queued.clear();
         }
         if self.at_work.is_none() {
             self.began = now;
@@ -118,8 +114,11 @@ impl<I: I2c> State<I> {
             self.configure_and_begin(input);
             return ADS1115_CONVERT_US;
         }
-        self.queued |= input.bit();
-        (1 + self.queued.count_ones()) * ADS1115_CONVERT_US
+        if !self.queued.iter().any(|queued| *queued == input) {
+            let queued = self.queued.push_back(input);
+            debug_assert!(queued.is_ok(), "each input once");
+        }
+        (1 + self.queued.len() as u32) * ADS1115_CONVERT_US
     }
 
     /// What fails here is tried again by the read, which tells of it.
@@ -153,7 +152,6 @@ impl<I: I2c> State<I> {
     fn read(&mut self, input: Input) -> Result<i32, Quality> {
         if self.at_work.is_some_and(|other| other != input) {
             // Its turn did not come in time.
-            self.queued &= !input.bit();
             return Err(Quality::Stale);
         }
         let raw = self.finish(input);
@@ -195,11 +193,7 @@ impl<I: I2c> State<I> {
     }
 
     fn next_turn(&mut self) {
-        let next = Input::ALL
-            .into_iter()
-            .find(|input| self.queued & input.bit() != 0);
-        if let Some(input) = next {
-            self.queued &= !input.bit();
+        if let Some(input) = self.queued.pop_front() {
             self.at_work = Some(input);
             self.configure_and_begin(input);
         }

@@ -35,6 +35,8 @@ pub struct Tmp117Sensor<I: I2c> {
     registers: Tmp117LL<GuardedI2c<I>, GuardError<I::Error>>,
     /// What the last [`Sensor::start`] failed with.
     failed: Option<Quality>,
+    /// The one before: the period may have been changed since it was built.
+    started: Option<Tick>,
     spec: ChannelSpec,
 }
 
@@ -61,12 +63,17 @@ impl<I: I2c> Tmp117Sensor<I> {
         Tmp117Sensor {
             registers: Tmp117LL::new(GuardedI2c::except(i2c, RESULT), address),
             failed: None,
+            started: None,
             spec,
         }
     }
 
-    fn average(&self) -> (Average, u32) {
-        if self.spec.period_us < TMP117_AVERAGE_PERIOD_US {
+    fn average(&self, now: Tick) -> (Average, u32) {
+        let period_us = match self.started {
+            Some(before) => now.0.saturating_sub(before.0),
+            None => u64::from(self.spec.period_us),
+        };
+        if period_us < u64::from(TMP117_AVERAGE_PERIOD_US) {
             (Average::NoAverage, TMP117_MEASURE_US)
         } else {
             (Average::Avg8, TMP117_AVERAGE_US)
@@ -101,8 +108,9 @@ impl<I: I2c> Sensor for Tmp117Sensor<I> {
         self.spec
     }
 
-    fn start(&mut self, _: Tick) -> u32 {
-        let (average, wait_us) = self.average();
+    fn start(&mut self, now: Tick) -> u32 {
+        let (average, wait_us) = self.average(now);
+        self.started = Some(now);
         let begun = tries(|| {
             let edit = |configuration: &mut Configuration| {
                 configuration.set_mode(ConversionMode::OneShot);
@@ -198,6 +206,15 @@ mod tests {
             let got = measure(period_us, &[begun(POWER_ON, written), result(0x0C80)]);
             assert_eq!(got, (wait_us, Ok(250_000)), "{name}");
         }
+    }
+
+    #[test]
+    fn no_average_once_it_is_read_faster_than_it_was_built_for() {
+        let bus = Mock::new(&[started(), begun([0x06, 0x20], [0x0E, 0x00])].concat());
+        let mut sensor = Tmp117Sensor::new(bus.clone(), ADDRESS, "temperature", 1_000_000);
+        assert_eq!(sensor.start(Tick(0)), TMP117_AVERAGE_US);
+        assert_eq!(sensor.start(Tick(199_999)), TMP117_MEASURE_US);
+        done(bus);
     }
 
     #[test]
