@@ -30,7 +30,7 @@ impl Time {
     }
 
     /// At least a microsecond, so that every loop ends.
-    pub fn sleep_until(&self, at: Tick) {
+    pub fn skip_to(&self, at: Tick) {
         let mut now = self.0.borrow_mut();
         *now = at.0.max(*now + 1);
     }
