@@ -11,6 +11,8 @@ pub mod sim;
 
 pub mod local;
 
+pub mod devlog;
+
 pub mod import;
 
 pub mod export;
