@@ -10,12 +10,12 @@ use crate::config::check::{self, CheckArgs};
 use crate::config::reference;
 use crate::demo::{self, DemoArgs};
 use crate::ingest_cmd::{self, IngestArgs};
-use crate::sim::{self, SimArgs};
 use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
 use crate::verify::{self, VerifyArgs};
 
 mod checkpoint;
+mod device;
 mod ledger;
 mod log;
 mod query;
@@ -56,14 +56,9 @@ enum Verb {
     /// Checks a config, or shows every key of one
     #[command(subcommand)]
     Config(ConfigVerb),
-    /// Works with devices
+    /// Works with the devices of a running agent, or makes some
     #[command(subcommand)]
-    Device(DeviceVerb),
-}
-
-#[derive(Debug, Subcommand)]
-enum DeviceVerb {
-    Sim(SimArgs),
+    Device(device::DeviceVerb),
 }
 
 #[derive(Debug, Subcommand)]
@@ -94,7 +89,7 @@ pub fn main() -> ExitCode {
             let _ = io::stdout().write_all(reference().as_bytes());
             ExitCode::SUCCESS
         }
-        Verb::Device(DeviceVerb::Sim(args)) => sim::run(&args),
+        Verb::Device(verb) => device::run(&verb),
     }
 }
 

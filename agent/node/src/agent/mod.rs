@@ -1,6 +1,7 @@
 //! A running agent: the core with its store, its ports, its broker and its local
 //! socket around it. `forebay run` and `forebay demo` both start it here.
 
+pub mod device_questions;
 pub mod imports;
 pub mod questions;
 mod status;
@@ -24,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::runtime::{Control, Events, Outside, Runtime};
 use crate::config::{Config, DevicePort, LogConfig, SyncMode};
+use crate::devlog::DeviceLogs;
 use crate::local::{Asked, LocalSocket};
 use crate::mqtt::client::Status;
 use crate::mqtt::publisher::{MqttPublisher, PublisherConfig};
@@ -96,10 +98,14 @@ impl Agent {
         let socket_path = config.query.socket.clone();
         let socket = LocalSocket::serve(&socket_path, asked.clone())
             .map_err(|error| format!("socket {}: {error}", socket_path.display()))?;
+        let firmware = config.agent.firmware.clone();
+        let logs = DeviceLogs::start(firmware, names(config), say.clone())
+            .map_err(|error| format!("the thread of device logs did not start: {error}"))?;
         let outside = Outside {
             store,
             ports,
             publisher,
+            logs,
         };
         let events = Events {
             store: store_events,
@@ -210,9 +216,14 @@ pub(crate) fn store_settings(log: &LogConfig) -> StoreSettings {
     }
 }
 
-fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
+/// Names of devices.
+fn names(config: &Config) -> Names {
     let names = config.devices.iter();
     let names = names.map(|device| (DeviceUid(device.uid), device.name.clone()));
+    Names(names.collect())
+}
+
+fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     // A group of blocks shares one sync: the batch is cut so much later.
     let linger = match config.log.sync {
@@ -228,10 +239,10 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
             window: forward.window,
             ack_timeout: Span(micros(forward.ack_timeout)),
         }),
-        names: Names(names.collect()),
+        names: names(config),
         space: config.log.space.clone(),
         clock: config.agent.clock,
-        device_log: 0,
+        device_log: config.agent.device_log,
     }
 }
 

@@ -5,6 +5,8 @@ use forebay_core::query::{ChannelName, Query, TimeRange};
 use forebay_core::units::{EventTime, Span};
 use serde_json::{Value, json};
 
+use super::device_questions::{self, DeviceQuestion};
+
 /// Largest window or bucket that can be asked for: ten years, us.
 const SIZE_US_MAX: i64 = 10 * 366 * 86_400 * 1_000_000;
 
@@ -41,13 +43,27 @@ fn with_range(mut request: Value, range: TimeRange) -> Value {
     request
 }
 
+/// What is asked: of readings and the agent, or of devices.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question {
+    Query(Query),
+    Device(DeviceQuestion),
+}
+
 /// Reads a question.
 ///
 /// # Errors
 /// A sentence that names the member that is missing or wrong.
-pub fn read(request: &Value) -> Result<Query, String> {
+pub fn read(request: &Value) -> Result<Question, String> {
     let query = text(request, "query")?;
-    match query.as_str() {
+    match device_questions::read(&query, request) {
+        Some(question) => question.map(Question::Device),
+        None => read_query(&query, request).map(Question::Query),
+    }
+}
+
+fn read_query(query: &str, request: &Value) -> Result<Query, String> {
+    match query {
         "status" => Ok(Query::Status),
         "rolling" => Ok(Query::Rolling {
             channel: channel(request)?,
@@ -63,12 +79,13 @@ pub fn read(request: &Value) -> Result<Query, String> {
             range: range(request)?,
         }),
         other => Err(format!(
-            "no query is called \"{other}\": there are status, rolling, rollup and readings"
+            "no query is called \"{other}\": there are status, rolling, rollup, readings, {}",
+            device_questions::NAMES
         )),
     }
 }
 
-fn text(request: &Value, name: &str) -> Result<String, String> {
+pub(super) fn text(request: &Value, name: &str) -> Result<String, String> {
     let text = request.get(name).and_then(Value::as_str);
     text.map(String::from)
         .ok_or_else(|| format!("\"{name}\" is missing, or is no text"))
@@ -133,7 +150,7 @@ mod tests {
             },
             Query::Readings { channel, range },
         ] {
-            assert_eq!(read(&write(&query)), Ok(query));
+            assert_eq!(read(&write(&query)), Ok(Question::Query(query)));
         }
     }
 

@@ -15,8 +15,11 @@ use forebay_core::query::{Answer as QueryAnswer, Query};
 use forebay_core::units::{EventTime, Mono, Now};
 use tokio::sync::{mpsc, oneshot};
 
+use super::device_questions::DeviceQuestion;
+use super::questions::Question;
 use super::status::with_ports;
 use super::{imports, questions};
+use crate::devlog::DeviceLogs;
 use crate::local::Asked;
 use crate::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage};
 use crate::ports::{
@@ -68,6 +71,7 @@ pub(super) struct Outside {
     pub store: StorageThread,
     pub ports: Ports,
     pub publisher: Option<MqttPublisher>,
+    pub logs: DeviceLogs,
 }
 
 pub(super) struct Runtime {
@@ -158,6 +162,7 @@ impl Runtime {
             store,
             ports,
             publisher,
+            logs: _,
         } = self.outside;
         ports.stop().await;
         if let Some(publisher) = publisher {
@@ -245,20 +250,29 @@ impl Runtime {
         if imports::is_import(&asked.request) {
             return self.on_import(asked);
         }
-        match questions::read(&asked.request) {
-            Ok(query) => {
-                self.last_query += 1;
-                let id = QueryId(self.last_query);
-                let asker = Asker {
-                    about_status: query == Query::Status,
-                    answer: asked.answer,
-                };
-                self.answers.insert(id, asker);
-                self.handle(Input::Query(id, query));
+        let (input, about_status) = match questions::read(&asked.request) {
+            Ok(Question::Device(DeviceQuestion::Log(request))) => {
+                return self.outside.logs.ask(request, asked.answer);
+            }
+            Ok(Question::Device(DeviceQuestion::Core(request))) => (Ok(request), false),
+            Ok(Question::Query(query)) => {
+                let about_status = query == Query::Status;
+                (Err(query), about_status)
             }
             // Who asked may have gone away.
-            Err(text) => drop(asked.answer.send(Err(text))),
-        }
+            Err(text) => return drop(asked.answer.send(Err(text))),
+        };
+        self.last_query += 1;
+        let id = QueryId(self.last_query);
+        let asker = Asker {
+            about_status,
+            answer: asked.answer,
+        };
+        self.answers.insert(id, asker);
+        self.handle(match input {
+            Ok(request) => Input::Device(id, request),
+            Err(query) => Input::Query(id, query),
+        });
     }
 
     fn on_import(&mut self, asked: Asked) {
@@ -361,8 +375,14 @@ impl Runtime {
                 Effect::BrokerReset(conn, why) => self.reset(conn, &why),
                 Effect::Answer(id, answer) => self.answer(id, answer),
                 Effect::Imported(id, answer) => self.on_imported(id, answer),
-                // No log is asked for while `device_log` is 0.
-                Effect::DeviceLog { .. } => {}
+                Effect::DeviceLog {
+                    uid,
+                    build_id,
+                    frame,
+                } => {
+                    let at = now(&self.clock).utc;
+                    self.outside.logs.take(uid, at, build_id, frame);
+                }
                 Effect::Note(note) => (self.say)(&note.0),
                 Effect::Stop(error) => self.failed = Some(error.to_string()),
             }

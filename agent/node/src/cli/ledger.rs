@@ -1,5 +1,5 @@
-//! The ledger of a gateway's devices as a person reads it: for each what the device
-//! says of the boot that runs, what the gateway counted over all boots, and whether
+//! The ledger of a gateway's devices as a person reads it: for each what the gateway
+//! counted over all boots, what the device says of the boot that it is in, and whether
 //! both sums close.
 
 use serde_json::Value;
@@ -14,12 +14,11 @@ pub(super) fn text(status: &Value) -> String {
         return String::from("no device was heard of yet");
     }
     let reasons = reasons(&devices);
-    let head = [
-        "device", "produced", "acked", "waiting", "taken", "readings",
-    ];
-    let head = head.iter().copied().chain(["gaps"]);
+    let head = ["device", "produced", "readings", "gaps"].into_iter();
     let head = head.chain(reasons.iter().map(String::as_str));
-    let head = head.chain(["lost", "closes"]).map(String::from);
+    let says = ["boot", "produced", "acked", "waiting", "gaps"];
+    let head = head.chain(["lost", "missing"]).chain(says);
+    let head = head.chain(["closes"]).map(String::from);
     let mut rows = vec![head.collect()];
     rows.extend(devices.iter().map(|device| row(device, &reasons)));
     columns(&rows)
@@ -45,19 +44,28 @@ fn row(device: &Value, reasons: &[String]) -> Vec<String> {
     let count = |value: &Value| value.as_u64().map_or(String::from("-"), |n| n.to_string());
     let says = &ledger["device"];
     let mut out = vec![device["device"].as_str().unwrap_or("-").to_owned()];
-    out.extend(["produced", "acked", "waiting"].map(|name| count(&says[name])));
-    out.extend(["taken", "readings"].map(|name| count(&ledger[name])));
+    out.extend(["produced", "readings"].map(|name| count(&ledger[name])));
     out.push(count(&ledger["gaps"]["total"]));
     let by_reason = &ledger["gaps"]["by_reason"];
     let or_none = |name: &String| by_reason[name].as_u64().unwrap_or_default().to_string();
     out.extend(reasons.iter().map(or_none));
-    out.push(count(&ledger["lost"]));
+    out.extend(["lost", "missing"].map(|name| count(&ledger[name])));
+    out.extend(["boot", "produced", "acked", "waiting"].map(|name| count(&says[name])));
+    out.push(count(&says["gaps"]["total"]));
     out.push(match ledger["closes"].as_bool() {
         Some(true) => String::from("yes"),
-        Some(false) => format!("NO, off by {}", ledger["off"]),
+        Some(false) => format!("NO, off by {}", off(&ledger["off"])),
         None => String::from("-"),
     });
     out
+}
+
+/// Which sums do not close, and by how much.
+fn off(off: &Value) -> String {
+    let sums = ["gateway", "device", "acked"].into_iter();
+    let sums = sums.filter(|name| off[*name].as_i64() != Some(0));
+    let sums = sums.map(|name| format!("{} ({name})", off[name]));
+    sums.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -70,26 +78,55 @@ mod tests {
     fn a_line_per_device_says_whether_its_sums_close() {
         let status = json!({ "devices": [
             { "device": "boiler", "ledger": {
-                "taken": 110, "readings": 100, "lost": 3, "off": 0, "closes": true,
+                "produced": 112, "readings": 100, "lost": 3, "missing": 2, "closes": true,
                 "gaps": { "total": 7, "by_reason": { "ring_full": 7 } },
-                "device": { "produced": 112, "acked": 103, "waiting": 2 },
+                "device": { "boot": 4, "produced": 52, "acked": 50, "waiting": 2,
+                    "gaps": { "total": 0 } },
             } },
             { "device": "pump", "ledger": {
-                "taken": 5, "readings": 5, "lost": 0, "off": 2, "closes": false,
+                "produced": 5, "readings": 5, "lost": 0, "missing": 0, "closes": false,
+                "off": { "gateway": 0, "device": -2, "acked": 1 },
                 "gaps": { "total": 0, "by_reason": {} }, "device": null,
             } },
             { "device": "new", "ledger": null },
         ] });
-        assert_eq!(
-            text(&status),
-            "device  produced  acked  waiting  taken  readings  gaps  ring_full  lost        closes\n\
-             boiler       112    103        2    110       100     7          7     3           yes\n\
-             pump           -      -        -      5         5     0          0     0  NO, off by 2\n\
-             new            -      -        -      -         -     -          0     -             -"
-        );
-        assert_eq!(
-            text(&json!({ "devices": [] })),
-            "no device was heard of yet"
-        );
+        let shown = text(&status);
+        let cells: Vec<Vec<&str>> = shown
+            .lines()
+            .map(|line| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|cell| !cell.is_empty())
+            })
+            .map(Iterator::collect)
+            .collect();
+        let head = [
+            "device",
+            "produced",
+            "readings",
+            "gaps",
+            "ring_full",
+            "lost",
+            "missing",
+            "boot",
+            "produced",
+            "acked",
+            "waiting",
+            "gaps",
+            "closes",
+        ];
+        let boiler = [
+            "boiler", "112", "100", "7", "7", "3", "2", "4", "52", "50", "2", "0", "yes",
+        ];
+        let off = "NO, off by -2 (device), 1 (acked)";
+        let pump = [
+            "pump", "5", "5", "0", "0", "0", "0", "-", "-", "-", "-", "-", off,
+        ];
+        let new = [
+            "new", "-", "-", "-", "0", "-", "-", "-", "-", "-", "-", "-", "-",
+        ];
+        assert_eq!(cells, [head, boiler, pump, new]);
+        let none = text(&json!({ "devices": [] }));
+        assert_eq!(none, "no device was heard of yet");
     }
 }

@@ -57,8 +57,9 @@ Example:
   forebay status --ledger
 
 A receiver's socket or config may be given as well.
-In the ledger, produced, acked and waiting are what a device says of the boot that runs;
-taken is what the gateway has had of all its boots, each once: a reading, a gap, or lost.")]
+In the ledger, all that a device produced in all its boots is readings, gaps, lost (trimmed or
+damaged before it was counted) or missing (it waits on the device, or is on its way). Behind
+`boot` stands what the device itself says of the boot that it is in.")]
 pub(super) struct StatusArgs {
     /// What became of all that each device produced, and whether the sums close
     #[arg(long)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use forebay_core::clock::{ClockRules, TrustRule};
 use forebay_core::units::EventTime;
 use forebay_core::utc;
+use forebay_wire::limits::LOG_LEVEL_MAX;
 
 use super::error::ConfigError;
 use super::reader::{Field, Source, Table};
@@ -22,6 +23,10 @@ pub struct AgentConfig {
     /// 5 to 50 ms.
     pub linger: Duration,
     pub clock: ClockRules,
+    /// 0 nothing, 1 errors, to 5, all.
+    pub device_log: u8,
+    /// ELF files, or folders of such.
+    pub firmware: Vec<PathBuf>,
 }
 
 /// `[[device]]`
@@ -71,6 +76,8 @@ pub enum SinkKind {
     Embedded,
 }
 
+/// Entries of `firmware`.
+const FIRMWARE_MAX: usize = 16;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -102,8 +109,30 @@ pub fn agent(source: &Source<'_>, folder: &Path) -> Result<AgentConfig, ConfigEr
             ])?,
             not_before: not_before(&table.need("clock_not_before")?)?,
         },
+        device_log: table.need("device_log")?.one_of(&LOG_LEVELS)?,
+        firmware: match table.get("firmware")? {
+            Some(field) => {
+                let places = field.texts(FIRMWARE_MAX)?;
+                if places.iter().any(String::is_empty) {
+                    return Err(field.error("has an empty path"));
+                }
+                places.iter().map(|place| folder.join(place)).collect()
+            }
+            None => Vec::new(),
+        },
     })
 }
+
+/// Levels as they go over the link.
+const LOG_LEVELS: [(&str, u8); 6] = [
+    ("off", 0),
+    ("error", 1),
+    ("warn", 2),
+    ("info", 3),
+    ("debug", 4),
+    ("trace", LOG_LEVEL_MAX),
+];
+const _: () = assert!(LOG_LEVEL_MAX == 5);
 
 fn not_before(field: &Field<'_>) -> Result<EventTime, ConfigError> {
     let time = utc::parse(field.text()?);

@@ -39,6 +39,18 @@ pub const AGENT: Section = Section {
             default: Default::Is("\"2025-01-01T00:00:00Z\""),
             doc: "A clock that says less was never set.",
         },
+        Key {
+            name: "device_log",
+            default: Default::Is("\"warn\""),
+            doc: "What devices say in their logs, for `forebay device log`: off, error, warn, info, debug or trace,\n\
+                  each with all before it. Lines are sent when a device has nothing else to send.",
+        },
+        Key {
+            name: "firmware",
+            default: Default::None("[\"/var/lib/forebay/firmware\"]"),
+            doc: "ELF files of the devices' firmware, or folders of such, at most 16 entries: the one with a device's\n\
+                  build id turns its log into text. Not absolute: from the folder of this file.",
+        },
     ],
 };
 

@@ -70,6 +70,29 @@ fn an_empty_file_has_all_defaults() {
 }
 
 #[test]
+fn logs_of_devices_and_their_firmware() {
+    let config = load("").expect("an empty config");
+    assert_eq!(
+        (config.agent.device_log, config.agent.firmware),
+        (2, vec![])
+    );
+    for (level, want) in [
+        ("off", 0),
+        ("error", 1),
+        ("info", 3),
+        ("debug", 4),
+        ("trace", 5),
+    ] {
+        let config = load(&format!("[agent]\ndevice_log = \"{level}\"\n"));
+        assert_eq!(config.expect(level).agent.device_log, want);
+    }
+    let places: Vec<String> = (0..16).map(|n| format!("fw/{n}.elf")).collect();
+    let config = load(&format!("[agent]\nfirmware = {places:?}\n")).expect("16 places");
+    assert_eq!(config.agent.firmware.len(), 16);
+    assert_eq!(config.agent.firmware[0], Path::new("/etc/forebay/fw/0.elf"));
+}
+
+#[test]
 fn every_error_names_line_key_and_what_is_valid() {
     let w = window;
     for (name, text, want) in [
@@ -102,6 +125,29 @@ fn every_error_names_line_key_and_what_is_valid() {
             "aggregate",
             w("aggregates = [\"count\", \"averige\"]"),
             ":5: [[window]] aggregates: \"averige\" is no aggregate",
+        ),
+        (
+            "a level of no log",
+            "[agent]\ndevice_log = \"warning\"\n".into(),
+            ":2: [agent] device_log: \"warning\" is none of: off, error, warn, info, debug, trace (did you mean \"warn\"?)",
+        ),
+        (
+            "firmware that is no list",
+            "[agent]\nfirmware = \"a.elf\"\n".into(),
+            ":2: [agent] firmware: \"a.elf\" must be a list of texts",
+        ),
+        (
+            "firmware without a path",
+            "[agent]\nfirmware = [\"a.elf\", \"\"]\n".into(),
+            ":2: [agent] firmware: has an empty path",
+        ),
+        (
+            "firmware beyond the limit",
+            format!(
+                "[agent]\nfirmware = {:?}\n",
+                (0..17).map(|n| n.to_string()).collect::<Vec<_>>()
+            ),
+            ":2: [agent] firmware: has 17 entries, at most 16",
         ),
         (
             "no such source",
