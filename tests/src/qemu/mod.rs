@@ -4,7 +4,7 @@
 //!
 //! Owns one child process and its QMP connection; dropping it ends both. Waits
 //! for events with a limit ([`START_LIMIT`], [`QMP_LIMIT`]) and never sleeps.
-//! Bound: it keeps at most [`OUTPUT_BYTES_MAX`] of what the firmware logs. Knows
+//! Bound: it keeps at most [`OUTPUT_BYTES_MAX`] of QEMU's messages. Knows
 //! nothing of frames: whoever reads the serial line connects to
 //! [`Qemu::serial_addr`].
 
@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use build::{ELF_VARIABLE, TARGET, board_elf};
+pub use build::{Machine, board_elf};
 use process::{Event, Process};
 
 /// How long QEMU may take until it answers for the first time.
 pub const START_LIMIT: Duration = Duration::from_secs(30);
 /// How long one QMP command may take.
 pub const QMP_LIMIT: Duration = Duration::from_secs(10);
-/// What is kept of the firmware's log and of QEMU's own messages.
+/// What is kept of QEMU's own messages.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Other programs take free ports too: how often another one is tried.
 const PORT_TRIES: u32 = 8;
@@ -42,7 +42,10 @@ pub enum QemuError {
     /// `qemu-system-arm` is not installed.
     Missing,
     /// The firmware could not be built; the text is cargo's.
-    Build(String),
+    Build {
+        target: &'static str,
+        text: String,
+    },
     /// QEMU ended by itself; the text is its own.
     Ended(String),
     /// QEMU is silent.
@@ -64,10 +67,10 @@ impl fmt::Display for QemuError {
                     "{QEMU} is missing; install it with: apt-get install {QEMU}"
                 )
             }
-            Self::Build(text) => write!(
+            Self::Build { target, text } => write!(
                 f,
                 "the firmware of the QEMU board did not build (is its target there? \
-                 rustup target add {TARGET}):\n{text}"
+                 rustup target add {target}):\n{text}"
             ),
             Self::Ended(text) => write!(f, "{QEMU} ended by itself: {text}"),
             Self::Silent(what) => write!(f, "{QEMU} did not answer in time: {what}"),
@@ -88,6 +91,8 @@ impl From<io::Error> for QemuError {
 /// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// Which board; the image must be its.
+    pub machine: Machine,
     /// Loopback port of the serial line; 0 takes a free one. To start a board
     /// again under the same port, give that of the first.
     pub serial_port: u16,
@@ -102,6 +107,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            machine: Machine::default(),
             serial_port: 0,
             uid: None,
             temperature_milli_c: 21_500,
@@ -225,12 +231,7 @@ impl Qemu {
         Ok(self.process.child.try_wait()?)
     }
 
-    /// The firmware's log so far, as defmt sends it: `defmt-print -e ELF` reads it.
-    pub fn log(&self) -> Vec<u8> {
-        self.process.log.bytes()
-    }
-
-    /// QEMU's own messages so far.
+    /// QEMU's own messages so far, and where a firmware has panicked.
     pub fn messages(&self) -> String {
         self.process.messages.text()
     }

@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,7 +17,6 @@ use super::{OUTPUT_BYTES_MAX, Options, QEMU, QemuError, SENSOR};
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) child: Child,
-    pub(super) log: Output,
     pub(super) messages: Output,
     pub(super) events: Receiver<Event>,
 }
@@ -33,17 +32,13 @@ impl Process {
         let addr = control.local_addr()?;
         let mut child = spawn(elf, serial, addr, options)?;
         let (sender, events) = mpsc::channel();
-        let (log, messages) = (Output::default(), Output::default());
-        if let Some(stdout) = child.stdout.take() {
-            keep_log(stdout, log.clone());
-        }
+        let messages = Output::default();
         if let Some(stderr) = child.stderr.take() {
             watch_end(stderr, messages.clone(), sender.clone(), addr);
         }
         accept(control, sender);
         Ok(Self {
             child,
-            log,
             messages,
             events,
         })
@@ -55,7 +50,7 @@ impl Process {
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         let said = self.messages.text();
         if said.is_empty() {
-            format!("{status}; 1 is a firmware that panicked, and its log says where")
+            format!("{status}; 1 is a firmware that panicked")
         } else {
             format!("{status}; {said}")
         }
@@ -96,10 +91,6 @@ fn watch_end(stderr: ChildStderr, into: Output, sender: Sender<Event>, control: 
     });
 }
 
-fn keep_log(stdout: ChildStdout, into: Output) {
-    thread::spawn(move || into.fill_from(stdout));
-}
-
 /// Halted, so that it can be set up before the first instruction.
 fn spawn(
     elf: &Path,
@@ -121,7 +112,7 @@ fn spawn(
     );
     let mut command = Command::new(QEMU);
     command
-        .args(["-machine", "mps2-an386", "-S"])
+        .args(["-machine", options.machine.name(), "-S"])
         .args(["-display", "none", "-monitor", "none"])
         // Without nodelay, Nagle and delayed acks add 40 ms to each answer.
         .args(["-chardev", &format!("{line},server=on,wait=off,nodelay=on")])
@@ -139,7 +130,7 @@ fn spawn(
         .arg("-kernel")
         .arg(elf)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| {

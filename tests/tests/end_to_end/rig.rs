@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use forebay_tests::mosquitto::Mosquitto;
 use forebay_tests::process::{Running, ask};
-use forebay_tests::qemu::{Options, Qemu, board_elf};
+use forebay_tests::qemu::{Machine, Options, Qemu, board_elf};
 use forebay_tests::tap::{Heard, Tap};
 use forebay_tests::wait;
 use forebay_wire::ids::{BootId, DeviceUid};
@@ -85,7 +85,7 @@ impl Rig {
     /// Starts all parts, the sensor at `degrees`.
     pub(crate) fn start(degrees: f64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let elf = board_elf().unwrap_or_else(|error| panic!("{error}"));
+        let elf = board_elf(Machine::default()).unwrap_or_else(|error| panic!("{error}"));
         let options = Options {
             uid: Some(UID),
             temperature_milli_c: milli(degrees),

@@ -5,6 +5,7 @@
 
 mod resets;
 mod session;
+mod small_board;
 
 use std::path::Path;
 

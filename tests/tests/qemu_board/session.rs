@@ -14,7 +14,7 @@ pub(crate) const TEMPERATURE: u8 = 0;
 pub(crate) const UPTIME: u8 = 1;
 
 pub(crate) fn start(options: &Options) -> Qemu {
-    let elf = board_elf().unwrap_or_else(|error| panic!("{error}"));
+    let elf = board_elf(options.machine).unwrap_or_else(|error| panic!("{error}"));
     Qemu::start(&elf, options).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -18,6 +18,23 @@ pub(crate) struct Board {
     pub(crate) ring_bytes: u64,
 }
 
+impl Board {
+    /// Whether QEMU models it.
+    pub(crate) fn is_qemu(&self) -> bool {
+        self.name.starts_with("qemu-")
+    }
+
+    /// The packages beside its own that only a chip can run, and that are checked with it.
+    pub(crate) fn own_packages(&self) -> [&'static str; 2] {
+        let shared = if self.is_qemu() {
+            "forebay-board-qemu"
+        } else {
+            "forebay-board-hal"
+        };
+        ["forebay-board-chip", shared]
+    }
+}
+
 /// All boards, in the order of the file.
 ///
 /// # Errors

@@ -65,6 +65,9 @@ fn clippy_boards(ws: &Workspace) -> Result<(), String> {
     run_command(cargo(&ws.boards(), &host))?;
     for board in boards::read(ws)? {
         let mut command = cargo(&ws.boards(), &board_args("clippy", &board));
+        for package in board.own_packages() {
+            command.args(["-p", package]);
+        }
         command.args(["--", "-D", "warnings"]);
         run_command(command)?;
     }

@@ -6,9 +6,18 @@
 extern crate std;
 
 pub mod bitbang;
+pub mod blink;
 pub mod boot;
+pub mod cdc;
+pub mod clock;
+pub mod identity;
 pub mod keep;
+pub mod log;
+pub mod port;
+pub mod stack;
+pub mod station;
 pub mod uid;
+pub mod uptime;
 
 #[cfg(test)]
 mod bus_model;

@@ -10,7 +10,9 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{ErrorType, InputPin, OutputPin};
 use forebay_board_common::bitbang::BitBang;
 
-use crate::reg::{Block, CLOCK_HZ};
+use forebay_board_qemu::reg::Block;
+
+use crate::CLOCK_HZ;
 
 const SCL: u32 = 1;
 const SDA: u32 = 1 << 1;

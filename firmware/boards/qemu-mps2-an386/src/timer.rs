@@ -5,13 +5,15 @@
 //! extends it to 64 bits looks at least every 85 s. Counting interrupts instead
 //! would lose some in QEMU; the counter itself is right.
 
-use crate::reg::{Block, CLOCK_HZ};
-use crate::wake;
+use forebay_board_common::station::SLEEP_MAX_US;
+use forebay_board_qemu::reg::Block;
+use forebay_board_qemu::wake;
+
+use crate::CLOCK_HZ;
 
 /// Counts for each microsecond.
 pub const COUNTS_PER_US: u32 = CLOCK_HZ / 1_000_000;
-/// Longest sleep; half a wrap of the counter must be longer.
-pub const SLEEP_MAX_US: u32 = 1_000_000;
+// Half a wrap of the counter must be longer than the longest sleep.
 const _: () = assert!(SLEEP_MAX_US as u64 * (COUNTS_PER_US as u64) < 1 << 31);
 
 const CTRL: usize = 0;

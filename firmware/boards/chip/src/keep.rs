@@ -15,12 +15,6 @@ static mut SLOTS: MaybeUninit<Slots> = MaybeUninit::uninit();
 /// The notes; only one of them at a time, in `main`.
 pub struct Keep(Kept);
 
-/// Looks for what earlier boots left. To be called once, at start.
-pub fn begin() -> Keep {
-    let found = [0, 1].map(|slot| core::array::from_fn(|word| load(slot, word)));
-    Keep(Kept::find(&found))
-}
-
 fn load(slot: usize, word: usize) -> u32 {
     // SAFETY: every bit pattern is a word; volatile, because what stands there was
     // not written by this run. Only `main` comes here.
@@ -40,6 +34,13 @@ fn at(slot: usize, word: usize) -> *mut u32 {
 }
 
 impl Keep {
+    /// Looks for what earlier boots left. To be called once, at start.
+    pub fn begin() -> Self {
+        let found = [0, 1].map(|slot| core::array::from_fn(|word| load(slot, word)));
+        Self(Kept::find(&found))
+    }
+
+    /// What was found or noted last.
     pub fn accounts(&self) -> &Accounts {
         self.0.accounts()
     }

@@ -1,9 +1,6 @@
-//! Device registers of 32 bits, in blocks of 4 KiB as the AN386 image has them.
+//! Device registers of 32 bits, in blocks of 4 KiB.
 //!
 //! The only place where an address becomes a pointer. Knows no meaning of bits.
-
-/// Main clock of the AN386 image, of its UARTs and of its timers.
-pub const CLOCK_HZ: u32 = 25_000_000;
 
 const WORDS: usize = 1024;
 

@@ -1,16 +1,12 @@
 //! The boot id, in memory that a reset does not clear.
 //!
 //! Always holds: an id comes again only when two cold starts draw the same of
-//! 2^32, or after as many resets. Without a debugger to ask, the cold id is what
-//! the memory held, mixed: on a board that is weak, and in QEMU (whose memory
-//! starts as zeros) always the same.
+//! 2^32, or after as many resets. It is as good as what the board draws with.
 
 use core::mem::MaybeUninit;
 
 use forebay_board_common::boot::{Cause, Record};
 use forebay_firmware::wire::ids::BootId;
-
-use crate::host;
 
 #[unsafe(link_section = ".uninit.boot")]
 static mut RECORD: MaybeUninit<Record> = MaybeUninit::uninit();
@@ -29,10 +25,11 @@ fn store(record: Record) {
     unsafe { place.write_volatile(record) }
 }
 
-/// The id of this boot and why it happened. To be called once, at start.
-pub fn begin() -> (BootId, Cause) {
+/// The id of this boot and why it happened. A cold start takes the number that
+/// `random` makes of what the memory held. To be called once, at start.
+pub fn begin(random: impl FnOnce(u32) -> u32) -> (BootId, Cause) {
     let found = load();
-    let (boot, cause) = found.next(|| host::random_number().unwrap_or_else(|| found.mixed()));
+    let (boot, cause) = found.next(|| random(found.mixed()));
     store(Record::new(boot, false));
     (BootId(boot), cause)
 }

@@ -14,6 +14,7 @@ pub struct Uptime<'a> {
 }
 
 impl<'a> Uptime<'a> {
+    #[must_use]
     pub fn new(clock: &'a Clock, period_us: u32) -> Self {
         Self { clock, period_us }
     }

@@ -7,9 +7,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use forebay_board_common::uid;
 use semihosting::experimental::random;
 use semihosting::sys::arm_compat::{
-    ExitReason, sys_clock, sys_exit_extended, sys_get_cmdline_uninit, sys_time,
+    ExitReason, sys_clock, sys_exit_extended, sys_get_cmdline_uninit, sys_time, sys_writec,
 };
 
+/// The uid of a board that was not given one; `config/qemu.toml` names it.
+pub const UID: [u8; 8] = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
 /// Longest command line that is looked at.
 const COMMAND_LINE_MAX: usize = 256;
 
@@ -25,6 +27,13 @@ pub fn look() {
 pub fn exit(code: usize) {
     if PRESENT.load(Ordering::Relaxed) {
         sys_exit_extended(ExitReason::ADP_Stopped_ApplicationExit, code);
+    }
+}
+
+/// Writes to the debugger's console, which is QEMU's standard error.
+pub fn write(text: &str) {
+    if PRESENT.load(Ordering::Relaxed) {
+        text.bytes().for_each(sys_writec);
     }
 }
 
