@@ -137,8 +137,13 @@ pub const STORED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// ranges of it that are remembered as told.
 pub const LOSS_ROWS_MAX: usize = 64;
 pub const LOSS_RANGES_MAX: usize = 256;
-/// Answered clock probes among which the best is chosen.
+/// Answered clock probes among which the best is chosen; a session opens after so many.
 pub const PROBES_KEPT: usize = 8;
+/// The newest answered probes, each a point of the fit; then the best of each
+/// [`PROBES_KEPT`].
+pub const PROBES_RECENT_MAX: usize = 2 * PROBES_KEPT;
+/// Such best ones: eight and a half minutes of them.
+pub const PROBES_BEST_MAX: usize = 64;
 /// Clock probes that may be unanswered before the oldest is forgotten.
 pub const PROBES_OUTSTANDING_MAX: usize = 16;
 /// Most partitions of one log.

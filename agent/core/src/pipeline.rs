@@ -34,7 +34,7 @@ use crate::readers::{DeriveRead, Readers};
 use crate::record::{GapRecord, ReadingRecord, Series, UNSYNCED_US};
 use crate::retention::Retention;
 use crate::topics::TopicTable;
-use crate::units::{Mono, Now, Offset, PartitionId, PortId};
+use crate::units::{Baud, Mono, Now, Offset, PartitionId, PortId};
 
 /// Who asked for a read of the log.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,8 @@ pub struct Gateway {
     founding: Founding,
     pub(crate) ports: BTreeMap<PortId, PortSession>,
     pub(crate) devices: Devices,
+    /// Open ports whose bytes go at a known rate.
+    bauds: BTreeMap<PortId, Baud>,
     pub(crate) commit: GroupCommit,
     pub(crate) topics: TopicTable,
     pub(crate) clock: GatewayClock,
@@ -158,8 +160,7 @@ impl Gateway {
             return;
         }
         match input {
-            // The rate is for the clock of the link.
-            Input::PortOpened { port, baud: _ } => self.on_port_opened(port, now.mono),
+            Input::PortOpened { port, baud } => self.on_port_opened(port, baud, now.mono),
             Input::PortBytes(port, bytes) => self.on_port_bytes(port, bytes, now),
             Input::PortClosed(port) => self.on_port_closed(port),
             Input::Committed(token) => self.on_committed(token, now.mono),
@@ -261,16 +262,22 @@ impl Gateway {
         self.config.router.partitions()
     }
 
-    fn on_port_opened(&mut self, port: PortId, now: Mono) {
+    fn on_port_opened(&mut self, port: PortId, baud: Option<u32>, now: Mono) {
+        let baud = baud.map(Baud);
+        match baud {
+            Some(baud) => self.bauds.insert(port, baud),
+            None => self.bauds.remove(&port),
+        };
         let session = self
             .is_recovered()
-            .then(|| Session::start(self.config.device_log, now));
+            .then(|| Session::start(self.config.device_log, baud, now));
         self.ports.insert(port, session);
     }
 
     fn on_port_closed(&mut self, port: PortId) {
         self.ports.remove(&port);
         self.devices.on_port_closed(port);
+        self.bauds.remove(&port);
     }
 
     fn on_port_bytes(&mut self, port: PortId, bytes: &[u8], now: Now) {
@@ -400,8 +407,9 @@ impl Gateway {
             self.fetch(at, from, Reader::Accounts(at.partition));
         }
         if self.is_recovered() {
-            for session in self.ports.values_mut().filter(|port| port.is_none()) {
-                *session = Some(Session::start(self.config.device_log, now.mono));
+            for (port, session) in self.ports.iter_mut().filter(|(_, port)| port.is_none()) {
+                let baud = self.bauds.get(port).copied();
+                *session = Some(Session::start(self.config.device_log, baud, now.mono));
             }
         }
         self.advance_devices(now.mono);

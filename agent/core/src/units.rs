@@ -52,6 +52,10 @@ impl fmt::Display for LogId {
     }
 }
 
+/// Bits per second of a serial line, ten of them to a byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Baud(pub u32);
+
 /// A device port of this process; its place in the list of configured ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);

@@ -1,6 +1,7 @@
 //! Measures the log: everything that it must reach, each beside what a plain file
 //! on the same disk does in the same run. Started by `cargo xtask bench log`. And the
-//! engine, beside other engines: `cargo xtask bench engine`.
+//! engine, beside other engines: `cargo xtask bench engine`; and the link to devices:
+//! `cargo xtask bench link`.
 //!
 //! Bound: the disk that `--dir` is on takes the backlog twice over; all of it is
 //! removed at the end.
@@ -11,6 +12,7 @@ mod children;
 mod data;
 mod engine;
 mod limits;
+mod link;
 mod memory;
 mod parts;
 mod raw;
@@ -41,6 +43,8 @@ enum Verb {
     Log(Args),
     /// All of the engine, as a table.
     Engine(engine::Args),
+    /// All of the link, as a table.
+    Link(link::Args),
     /// One part, in this process: figures as `name=value`.
     #[command(hide = true)]
     Part {
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Log(args) => report::run(&args).map(code),
         Verb::Engine(args) => engine::run(&args).map(code),
+        Verb::Link(args) => link::run(&args).map(code),
         Verb::Part { part, args } => parts::run(part, &args.told()).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -26,6 +26,10 @@ pub(crate) enum Verb {
     /// engines are brought from PyPI once and kept in the target folder (1 GB);
     /// Flink also needs a JDK 17. One that cannot be had is named with the reason.
     Engine(EngineArgs),
+    /// Everything that the link must reach: clocks, paced lines, many devices.
+    ///
+    /// Prints a table; ends with an error when something is missed.
+    Link(LinkArgs),
 }
 
 #[derive(Args)]
@@ -57,12 +61,23 @@ pub(crate) struct EngineArgs {
     only: Option<String>,
 }
 
+#[derive(Args)]
+pub(crate) struct LinkArgs {
+    /// Short runs: to see that it runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only this part: clock.
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+}
+
 /// # Errors
 /// Something was missed, or could not be measured.
 pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
     report.step("bench", || match verb {
         Verb::Log(args) => log(ws, args),
         Verb::Engine(args) => engine(ws, args),
+        Verb::Link(args) => link(ws, args),
     })
 }
 
@@ -111,6 +126,17 @@ fn engine(ws: &Workspace, args: &EngineArgs) -> Result<(), String> {
         .arg(ws.root().join("tools/bench/peers"))
         .arg("--forebay")
         .arg(target.join("release/forebay"));
+    if args.quick {
+        command.arg("--quick");
+    }
+    if let Some(part) = &args.only {
+        command.args(["--only", part]);
+    }
+    run_command(command)
+}
+
+fn link(ws: &Workspace, args: &LinkArgs) -> Result<(), String> {
+    let mut command = bench(ws, "link");
     if args.quick {
         command.arg("--quick");
     }

@@ -8,17 +8,14 @@ use forebay_wire::ids::{ChannelNo, Ordinal};
 use forebay_wire::limits::{CHANNELS_MAX, LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
 use forebay_wire::message::{Ack, ChannelInfo, Hello, HelloAck, SyncReq};
 
-use super::clock::DeviceClock;
+use super::clock::{DeviceClock, PROBE_PAUSE_US};
 use crate::ledger::Source;
 use crate::limits::{CLOSE_BOOTS_US, PROBES_KEPT};
 use crate::record::{Series, ValueKind};
-use crate::units::Mono;
+use crate::units::{Baud, Mono};
 
 /// Pause between the probes that find the first fit.
 pub(super) const PROBE_FAST_US: u64 = 50_000;
-/// Pause between probes after that; no divisor of a second, so that probes do not
-/// always meet the same periodic work on the device.
-const PROBE_SLOW_US: u64 = 980_000;
 /// On a line that loses answers the session opens after this many probes when any
 /// was answered.
 pub(super) const PROBES_PATIENCE: u32 = 24;
@@ -58,7 +55,7 @@ pub(super) fn ack_line(source: Source, next: Ordinal) -> Vec<u8> {
 }
 
 impl Device {
-    pub(super) fn new(hello: Hello, now: Mono) -> Self {
+    pub(super) fn new(hello: Hello, baud: Option<Baud>, now: Mono) -> Self {
         Self {
             source: Source {
                 uid: hello.uid,
@@ -66,7 +63,7 @@ impl Device {
             },
             hello,
             channels: std::array::from_fn(|_| None),
-            clock: DeviceClock::default(),
+            clock: DeviceClock::new(baud),
             probes: 0,
             next_probe: now,
             open: false,
@@ -81,7 +78,7 @@ impl Device {
         let id = self.clock.probe(now);
         self.probes = self.probes.saturating_add(1);
         let pause = if self.open {
-            PROBE_SLOW_US
+            PROBE_PAUSE_US
         } else {
             PROBE_FAST_US
         };

@@ -21,7 +21,7 @@ use super::device::{Device, PROBE_FAST_US, ack_line, line};
 use super::heard::Heard;
 use crate::ledger::{Ledger, Run, Source};
 use crate::record::{GapReason, GapRecord, ReadingRecord, Series};
-use crate::units::{Mono, Now};
+use crate::units::{Baud, Mono, Now};
 
 /// Shortest time between two acks that say the same, us: each makes the device
 /// send its window again.
@@ -85,6 +85,7 @@ pub struct Session {
 #[derive(Debug, Default)]
 struct Peer {
     device: Option<Device>,
+    baud: Option<Baud>,
     /// When a device that said no Hello was last told so.
     told_unknown: Option<Mono>,
     /// Its device is heard on another port: it is told nothing until it says Hello here.
@@ -96,13 +97,15 @@ struct Peer {
 }
 
 impl Session {
-    /// A session on a port that has just opened, with a device that is to say so much
-    /// in its log. The lone delimiter ends whatever stood half-sent on the line.
+    /// A session on a port that has just opened and whose bytes go at `baud`, with a
+    /// device that is to say so much in its log. The lone delimiter ends whatever stood
+    /// half-sent on the line.
     #[must_use]
-    pub fn start(log_level: u8, now: Mono) -> Self {
+    pub fn start(log_level: u8, baud: Option<Baud>, now: Mono) -> Self {
         let mut session = Self {
             deframer: Deframer::new(),
             peer: Peer {
+                baud,
                 log_level,
                 ..Peer::default()
             },
@@ -271,7 +274,7 @@ impl Peer {
                 self.out.clear();
                 self.dismissed = false;
                 self.heard.push((source, Heard::Hello(hello.clone())));
-                let mut device = Device::new(hello, now);
+                let mut device = Device::new(hello, self.baud, now);
                 self.out.push(device.probe(now));
                 self.device = Some(device);
             }

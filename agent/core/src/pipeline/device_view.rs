@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::Gateway;
 use crate::devices::{Device, Schema};
 use crate::ledger::{Account, DeviceAccounts, Source};
+use crate::link::clock::DeviceClock;
 use crate::live::{ChannelKey, Live};
 use crate::record::{Figure, GapReason, ValueKind, gap_name, quality_name};
 use crate::units::Mono;
@@ -116,7 +117,15 @@ fn clock(gateway: &Gateway, device: &Device) -> Value {
     let port = device.link.map(|link| link.port);
     let session = port.and_then(|port| gateway.ports.get(&port)?.as_ref());
     let clock = session.and_then(|session| session.clock());
-    clock.map_or(Value::Null, |clock| json!({ "samples": clock.samples() }))
+    let stats = clock.and_then(DeviceClock::stats);
+    stats.map_or(Value::Null, |stats| {
+        json!({
+            "samples": stats.samples,
+            "round_trip_us": stats.round_trip_us,
+            "uncertainty_us": stats.uncertainty_us,
+            "drift_ppm": (stats.drift_ppm * 100.0).round() / 100.0,
+        })
+    })
 }
 
 fn config(device: &Device) -> Value {

@@ -74,6 +74,7 @@ impl Gateway {
             founding: founding(&commit),
             ports: BTreeMap::new(),
             devices,
+            bauds: BTreeMap::new(),
             commit,
             topics,
             clock,

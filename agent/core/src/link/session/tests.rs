@@ -72,7 +72,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let mono = 1_000_000;
-        let mut session = Session::start(LOG_LEVEL, Mono(mono));
+        let mut session = Session::start(LOG_LEVEL, None, Mono(mono));
         let lines: Vec<_> = session.take_output(Mono(mono)).collect();
         assert_eq!(lines, [vec![0]]);
         Self {
@@ -388,7 +388,7 @@ fn a_new_session_resumes_where_the_disk_is() {
     let mut bench = Bench::ready();
     bench.data(0, 5);
     bench.durable(3);
-    bench.session = Session::start(LOG_LEVEL, Mono(bench.mono));
+    bench.session = Session::start(LOG_LEVEL, None, Mono(bench.mono));
     let _ = bench.heard();
     assert_eq!(bench.open().next, Ordinal(3));
     bench.channel(0, "temperature", 1);
