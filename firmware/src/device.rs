@@ -10,7 +10,7 @@ use core::fmt;
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::limits::{CHANNELS_MAX, LINE_BYTES_MAX};
 use forebay_wire::message::{GapReason, Quality, Reading, ResetCause};
-use forebay_wire::{Deframer, GatewayMessage};
+use forebay_wire::{DecodeError, Deframer, GatewayMessage, Rejected};
 use heapless::Vec;
 
 use crate::account::{Account, Accounts};
@@ -284,8 +284,9 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             Ok(GatewayMessage::Config(chunk)) => {
                 control.on_config(&chunk, channels, tuning, session);
             }
+            Err(Rejected::Message(DecodeError::WrongDirection { .. })) => session.on_echo(tick),
             // Counted by the deframer; the next frame is another chance.
-            Err(_) => {}
+            Err(Rejected::Frame(_) | Rejected::Message(_)) => {}
         });
     }
 

@@ -22,6 +22,9 @@ pub const REPEATS_MIN_US: u64 = 20_000;
 pub const SILENCE_MAX_US: u64 = 3_000_000;
 /// Shortest time between two Hellos when the gateway asks for one, us.
 pub const HELLO_ASKED_US: u64 = 100_000;
+/// So long after a frame of its own came back, a device takes lone delimiters for
+/// its own too; longer than the time between two Hellos, us.
+pub const ECHO_US: u64 = 2_000_000;
 /// Clock probes that wait for their answer; more are dropped and counted.
 pub const PROBES_MAX: usize = 4;
 /// Spans of lost ordinals kept in front of the ring before they merge: in overload
@@ -47,6 +50,7 @@ pub const BUS_TRIES_MAX: u8 = 3;
 /// Bytes of a ring element.
 pub const ELEMENT_BYTES: usize = 12;
 
+const _: () = assert!(HELLO_PERIOD_US < ECHO_US);
 const _: () = assert!(FRAME_TARGET as usize <= DATA_RECORDS_MAX);
 const _: () = assert!(RESEND_MIN_US < RESEND_UNMEASURED_US && RESEND_UNMEASURED_US < RESEND_MAX_US);
 const _: () = assert!(

@@ -16,13 +16,14 @@ use forebay_wire::message::{Ack, HelloAck, SyncReply};
 use heapless::Deque;
 
 use crate::account::{Account, Accounts};
-use crate::backlog::{Backlog, Item};
+use crate::backlog::Backlog;
 use crate::flight::Flight;
 use crate::limits::{
-    FRAME_TARGET, HEALTH_LOSS_US, HEALTH_PERIOD_US, HELLO_ASKED_US, HELLO_PERIOD_US,
-    IDLE_DELIMITER_US, PROBES_MAX, REPEATS_MIN_US, SETTLE_PERIOD_US, SILENCE_MAX_US,
+    ECHO_US, HELLO_ASKED_US, HELLO_PERIOD_US, PROBES_MAX, REPEATS_MIN_US, SILENCE_MAX_US,
 };
 use crate::stats::LinkStats;
+
+mod next;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -96,6 +97,8 @@ pub(crate) struct Session {
     /// Losses that it told.
     losses_told: u64,
     last_tx: Option<Tick>,
+    /// When one of our own frames came back; `None`: never.
+    echo_at: Option<Tick>,
     /// The delimiter after silence went out; the frame follows.
     delimited: bool,
     stats: LinkStats,
@@ -122,6 +125,7 @@ impl Session {
             health_at: None,
             losses_told: 0,
             last_tx: None,
+            echo_at: None,
             delimited: false,
             stats: LinkStats {
                 tx_frames: 0,
@@ -175,11 +179,21 @@ impl Session {
     /// The gateway sent a delimiter alone: it has just opened the line, and a Hello
     /// now spares it the wait for the next one.
     pub(crate) fn on_line_opened(&mut self, now: Tick) {
+        let echoes = |at: Tick| now.0.saturating_sub(at.0) < ECHO_US;
+        // On a line that echoes it is our own, and would make us greet ten times as often.
+        if self.echo_at.is_some_and(echoes) {
+            return;
+        }
         if let State::Greeting(at) = self.state {
             let last = at.0.saturating_sub(HELLO_PERIOD_US);
             let asked = now.max(Tick(last + HELLO_ASKED_US));
             self.state = State::Greeting(at.min(asked));
         }
+    }
+
+    /// A frame of our own came back.
+    pub(crate) fn on_echo(&mut self, now: Tick) {
+        self.echo_at = Some(now);
     }
 
     /// Something was set that Health tells.
@@ -321,170 +335,4 @@ impl Session {
         let expecting = !self.flight.is_empty() || stopped;
         expecting.then_some(Tick(self.heard.0 + SILENCE_MAX_US))
     }
-
-    /// What to send now, if anything.
-    pub(crate) fn poll<const N: usize>(
-        &mut self,
-        backlog: &mut Backlog<N>,
-        waiting: Waiting,
-        now: Tick,
-    ) -> Option<Outgoing> {
-        self.on_timers(backlog, now);
-        let outgoing = self.choose(backlog, waiting, now)?;
-        let silent = self
-            .last_tx
-            .is_none_or(|last| now.0.saturating_sub(last.0) >= IDLE_DELIMITER_US);
-        if silent && !self.delimited {
-            self.delimited = true;
-            return Some(Outgoing::Delimiter);
-        }
-        Some(outgoing)
-    }
-
-    fn choose<const N: usize>(
-        &mut self,
-        backlog: &Backlog<N>,
-        waiting: Waiting,
-        now: Tick,
-    ) -> Option<Outgoing> {
-        if let Some((id, received)) = self.probes.front().copied() {
-            // A probe may have come while the caller already held `now`.
-            let sent = now.max(received);
-            return Some(Outgoing::SyncReply(SyncReply { id, received, sent }));
-        }
-        match self.state {
-            State::Greeting(at) => (at <= now).then_some(Outgoing::Hello),
-            State::Open if waiting.result => Some(Outgoing::Result),
-            State::Open if self.to_announce != 0 => Some(Outgoing::Channel(ChannelNo(
-                self.to_announce.trailing_zeros() as u8,
-            ))),
-            // Before Data: with more to send than the line carries it would never go.
-            State::Open if self.health_deadline(waiting) <= now => Some(Outgoing::Health),
-            State::Open => match self.earlier.iter().next() {
-                Some(owed) if self.declare_at <= now => Some(Outgoing::LastGap(*owed)),
-                Some(_) | None => self
-                    .choose_data(backlog, now)
-                    .or_else(|| may_log(backlog, waiting).then_some(Outgoing::Log)),
-            },
-        }
-    }
-
-    fn choose_data<const N: usize>(&self, backlog: &Backlog<N>, now: Tick) -> Option<Outgoing> {
-        if self.data_deadline(backlog)? > now {
-            return None;
-        }
-        Some(match backlog.at_cursor()? {
-            Item::Gap { .. } => Outgoing::Gap,
-            Item::Reading(_) => Outgoing::Data,
-        })
-    }
-
-    fn health_deadline(&self, waiting: Waiting) -> Tick {
-        let Some(last) = self.health_at else {
-            return Tick(0);
-        };
-        let period_us = if waiting.losses == self.losses_told {
-            HEALTH_PERIOD_US
-        } else {
-            HEALTH_LOSS_US
-        };
-        Tick(last.0 + period_us)
-    }
-
-    /// When the next Data or Gap may go; `None` while there is none or the window
-    /// is full.
-    fn data_deadline<const N: usize>(&self, backlog: &Backlog<N>) -> Option<Tick> {
-        if self.flight.len() >= usize::from(self.credit) {
-            return None;
-        }
-        let again = backlog.cursor() < backlog.sent_end();
-        let full = backlog.produced().0 - backlog.cursor().0 >= FRAME_TARGET;
-        match backlog.at_cursor()? {
-            Item::Reading(reading) if !again && !full => {
-                Some(Tick(reading.tick.0 + self.linger_us))
-            }
-            Item::Reading(_) | Item::Gap { .. } => Some(Tick(0)),
-        }
-    }
-
-    /// When [`Session::poll`] has something to do; at or before `now` means at once.
-    pub(crate) fn deadline<const N: usize>(
-        &self,
-        backlog: &Backlog<N>,
-        waiting: Waiting,
-    ) -> Option<Tick> {
-        if !self.probes.is_empty() {
-            return Some(Tick(0));
-        }
-        match self.state {
-            State::Greeting(at) => Some(at),
-            State::Open if waiting.result || self.to_announce != 0 => Some(Tick(0)),
-            State::Open if may_log(backlog, waiting) => Some(Tick(0)),
-            State::Open => [
-                self.flight.deadline(),
-                self.silence_deadline(backlog),
-                self.data_deadline(backlog),
-                (!self.earlier.is_empty()).then_some(self.declare_at),
-                Some(self.health_deadline(waiting)),
-            ]
-            .into_iter()
-            .flatten()
-            .min(),
-        }
-    }
-
-    /// `outgoing` was written as a line of `bytes`; the backlog's cursor stands
-    /// behind what was taken. `fresh`: it was never sent before.
-    pub(crate) fn on_sent<const N: usize>(
-        &mut self,
-        outgoing: Outgoing,
-        bytes: usize,
-        fresh: bool,
-        waiting: Waiting,
-        backlog: &mut Backlog<N>,
-        now: Tick,
-    ) {
-        self.stats.tx_bytes += bytes as u64;
-        self.last_tx = Some(now);
-        if outgoing == Outgoing::Delimiter {
-            return;
-        }
-        self.delimited = false;
-        self.stats.tx_frames += 1;
-        match outgoing {
-            Outgoing::Delimiter => {}
-            Outgoing::Hello => self.state = State::Greeting(Tick(now.0 + HELLO_PERIOD_US)),
-            Outgoing::SyncReply(_) => {
-                self.probes.pop_front();
-            }
-            Outgoing::Channel(channel) => self.to_announce &= !(1 << channel.0),
-            Outgoing::LastGap(_) => {
-                self.earlier.rotate();
-                self.declare_at = Tick(now.0 + SETTLE_PERIOD_US);
-            }
-            Outgoing::Data | Outgoing::Gap => self.on_data_sent(fresh, backlog, now),
-            Outgoing::Health => {
-                (self.health_at, self.losses_told) = (Some(now), waiting.losses);
-            }
-            Outgoing::Result | Outgoing::Log => {}
-        }
-    }
-
-    fn on_data_sent<const N: usize>(&mut self, fresh: bool, backlog: &mut Backlog<N>, now: Tick) {
-        let end = backlog.cursor();
-        if self.lossy {
-            backlog.release(end);
-            return;
-        }
-        // Sent again, it has been waited for since the first time.
-        if fresh && self.flight.is_empty() {
-            self.heard = self.heard.max(now);
-        }
-        self.flight.sent(end, now, fresh);
-    }
-}
-
-/// Logs never wait in front of a reading: they go when there is none to send.
-fn may_log<const N: usize>(backlog: &Backlog<N>, waiting: Waiting) -> bool {
-    waiting.log && backlog.cursor() >= backlog.produced()
 }

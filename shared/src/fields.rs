@@ -50,6 +50,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Takes fields off the front. `None`: cut short, or outside the range of its type.
+/// What every body uses is kept out of line: a chip has no flash to repeat it.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -65,6 +66,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
+    #[inline(never)]
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -104,6 +106,7 @@ impl<'a> Reader<'a> {
         varint::take_u64(&mut self.rest)
     }
 
+    #[inline(never)]
     pub(crate) fn u32(&mut self) -> Option<u32> {
         self.u64()?.try_into().ok()
     }
@@ -113,6 +116,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A length, then so many bytes, at most `most`.
+    #[inline(never)]
     pub(crate) fn counted(&mut self, most: usize) -> Option<&'a [u8]> {
         let bytes = usize::try_from(self.u64()?).ok()?;
         if bytes > most {

@@ -172,9 +172,12 @@ impl<const N: usize> Rig<N> {
         );
         let mut names = Vec::new();
         let (now, healths) = (self.now.0, &mut self.healths);
-        decode(&sent, |message| match message {
-            DeviceMessage::Health(health) => healths.push((now, health)),
-            message => names.push(name(&message)),
+        decode(&sent, |message| {
+            if let DeviceMessage::Health(health) = message {
+                healths.push((now, health));
+            } else {
+                names.push(name(&message));
+            }
         });
         self.line_to_gateway.extend(sent);
         names
