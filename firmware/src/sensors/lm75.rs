@@ -4,13 +4,13 @@
 
 use core::fmt;
 
-use ::lm75::{Address, Error, Lm75, ic};
+use ::lm75::{Address, Lm75, ic};
 use embedded_hal::i2c::I2c;
 use forebay_wire::message::Quality;
 
-use crate::limits::BUS_TRIES_MAX;
 use crate::sensor::{ChannelSpec, Sensor};
 use crate::sensors::guard::GuardedI2c;
+use crate::sensors::tries::{bus, tries, within};
 
 /// What the datasheets promise, thousandths of a degree.
 const RANGE: (i32, i32) = (-55_000, 125_000);
@@ -59,22 +59,10 @@ impl<I: I2c> Sensor for Lm75Sensor<I> {
     }
 
     fn read(&mut self) -> Result<i32, Quality> {
-        for _ in 0..BUS_TRIES_MAX {
-            match self.driver.read_temperature() {
-                Ok(celsius) => {
-                    // Steps of 0.125 degC or more: exact in f32 and as thousandths.
-                    let value = (celsius * 1_000.0) as i32;
-                    let plausible = (RANGE.0..=RANGE.1).contains(&value);
-                    return if plausible {
-                        Ok(value)
-                    } else {
-                        Err(Quality::Implausible)
-                    };
-                }
-                Err(Error::I2C(_) | Error::InvalidInputData) => {}
-            }
-        }
-        Err(Quality::BusError)
+        let driver = &mut self.driver;
+        let celsius = tries(|| driver.read_temperature().map_err(bus))?;
+        // Steps of 0.125 degC or more: exact in f32 and as thousandths.
+        within((celsius * 1_000.0) as i32, RANGE)
     }
 }
 

@@ -7,6 +7,16 @@ mod chip;
 mod guard;
 pub mod limits;
 mod recover;
+
+#[cfg(any(
+    feature = "ads1x1x",
+    feature = "bme280",
+    feature = "lis3dh",
+    feature = "lm75",
+    feature = "scd4x",
+    feature = "sht4x",
+    feature = "tmp117",
+))]
 mod tries;
 
 #[cfg(any(feature = "scd4x", feature = "sht4x"))]
