@@ -3,10 +3,12 @@
 use forebay_wire::data::DataBuilder;
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Tick};
 use forebay_wire::limits::{LINE_BYTES_MAX, WINDOW_FRAMES_MAX};
-use forebay_wire::message::{GapReason, HelloAck, Quality, Reading, ResetCause};
+use forebay_wire::message::{
+    Cmd, CmdResult, CmdStatus, GapReason, HelloAck, Log, Operation, Quality, Reading, ResetCause,
+};
 
 use super::*;
-use crate::limits::PROBES_KEPT;
+use crate::limits::{CLOSE_BOOTS_US, PROBES_KEPT};
 use crate::link::device::{PROBE_FAST_US, PROBES_PATIENCE};
 use crate::units::EventTime;
 
@@ -504,4 +506,206 @@ fn a_device_without_a_hello_is_told_so_but_not_for_each_frame() {
     bench.mono += 2 * TELL_UNKNOWN_US;
     bench.data(3, 1);
     assert_eq!(bench.heard(), [], "it has said Hello");
+}
+
+/// What a device says of itself in this boot.
+fn health(boot: BootId, produced: u64) -> DeviceMessage<'static> {
+    DeviceMessage::Health(Health {
+        boot,
+        config: 0,
+        config_refused: 0,
+        produced,
+        acked: produced,
+        waiting: 0,
+        gaps: [0; 4],
+        suppressed: 0,
+        ring_high: 0,
+        received: Default::default(),
+        rx_dropped: 0,
+        resends: 0,
+        missed: 0,
+        log_dropped: 0,
+        stack_free: 0,
+        errors: Default::default(),
+    })
+}
+
+fn result() -> CmdResult {
+    CmdResult {
+        id: 7,
+        status: CmdStatus::Done,
+        payload: Default::default(),
+    }
+}
+
+#[test]
+fn what_is_no_reading_is_handed_on_in_order_with_who_said_it() {
+    let mut bench = Bench::ready();
+    let source = bench.source();
+    let before: Vec<_> = bench.session.take_heard();
+    assert!(before.iter().all(|(by, _)| *by == source));
+    let before: Vec<_> = before.into_iter().map(|(_, heard)| heard).collect();
+    assert!(
+        matches!(
+            &before[..],
+            [Heard::Hello(_), Heard::Open, Heard::Channel(_)]
+        ),
+        "{before:?}"
+    );
+    bench.say(&health(bench.boot, 9));
+    bench.say(&DeviceMessage::CmdResult(result()));
+    bench.say(&DeviceMessage::Log(Log(&[1, 2, 3])));
+    let heard: Vec<_> = bench.session.take_heard();
+    assert!(matches!(
+        &heard[..],
+        [(_, Heard::Health(_)), (_, Heard::Result(_)), (by, Heard::Log(frame))]
+            if *by == source && frame == &[1, 2, 3]
+    ));
+    let account = bench.ledger.get(source).expect("known");
+    assert_eq!((account.taken, account.said), (0, 9));
+}
+
+#[test]
+fn nothing_is_heard_of_a_device_without_a_hello_nor_of_another_boot() {
+    let mut bench = Bench::new();
+    bench.say(&health(bench.boot, 9));
+    bench.say(&DeviceMessage::CmdResult(result()));
+    bench.say(&DeviceMessage::Log(Log(&[1])));
+    bench.channel(0, "temperature", 1);
+    assert_eq!(bench.session.take_heard(), []);
+    assert_eq!(bench.session.counters().frames_refused, 4);
+    let mut bench = Bench::ready();
+    bench.session.take_heard();
+    bench.say(&health(BootId(bench.boot.0 + 1), 9));
+    assert_eq!(bench.session.take_heard(), []);
+    assert_eq!(bench.ledger.get(bench.source()).map(|a| a.said), Some(0));
+}
+
+#[test]
+fn the_device_is_told_how_much_to_log_each_time() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.open().log_level, LOG_LEVEL);
+    bench.hello();
+    assert!(matches!(
+        bench.heard()[..],
+        [GatewayMessage::HelloAck(HelloAck {
+            log_level: LOG_LEVEL,
+            ..
+        })]
+    ));
+}
+
+#[test]
+fn what_an_earlier_boot_never_declared_the_gateway_declares() {
+    let mut bench = Bench::ready();
+    let old = bench.source();
+    bench.data(0, 5);
+    bench.say(&health(old.boot, 12));
+    bench.boot = BootId(0x0103);
+    bench.open();
+    // A pause passes before the answer is heard.
+    let opened = bench.mono - PROBE_FAST_US;
+    bench.taken.room = Room::Wait;
+    for (after, gaps) in [
+        (CLOSE_BOOTS_US - 1, &[][..]),
+        // No room: later.
+        (CLOSE_BOOTS_US, &[]),
+        (2 * CLOSE_BOOTS_US - 1, &[]),
+        (2 * CLOSE_BOOTS_US, &[(5, 7)]),
+        (3 * CLOSE_BOOTS_US, &[(5, 7)]),
+    ] {
+        bench.mono = opened + after;
+        if after > CLOSE_BOOTS_US {
+            bench.taken.room = Room::Take;
+        }
+        bench.deadline();
+        assert_eq!(bench.taken.gaps, gaps, "{after}");
+        let next = bench.session.next_deadline().expect("probes");
+        assert!(next.0 > bench.mono, "it does not spin");
+    }
+    let account = bench.ledger.get(old).expect("known");
+    assert_eq!((account.taken, account.missing()), (12, 0));
+    assert_eq!(account.counts.ordinals(), 12, "the sums close");
+    // The device's own word comes after all, and knows of more.
+    bench.gap_of(old.boot, 3, 11);
+    assert_eq!(bench.taken.gaps, [(5, 7), (12, 2)]);
+}
+
+#[test]
+fn no_record_of_a_boot_comes_under_the_next_one() {
+    let mut bench = Bench::ready();
+    bench.data(0, 5);
+    let old = bench.source();
+    // The same low byte: Data says no more of a boot.
+    bench.boot = BootId(old.boot.0 + 0x100);
+    // Cut in its middle by the reset; a boot begins with a delimiter.
+    bench.bytes(&[9, 1, 1, 1]);
+    bench.bytes(&[0]);
+    bench.open();
+    bench.data(0, 2);
+    assert_eq!(bench.ordinals().len(), 5, "no channel is described yet");
+    bench.channel(0, "temperature", 1);
+    bench.data(0, 2);
+    assert_eq!(bench.ordinals()[5..], [0, 1]);
+    let boots = [old, bench.source()].map(|source| bench.ledger.get(source).map(|a| a.taken));
+    assert_eq!(boots, [Some(5), Some(2)]);
+    let frames = bench.session.counters().frames;
+    assert_eq!(
+        frames.bad(),
+        1,
+        "the frame that the reset cut, and no other"
+    );
+}
+
+#[test]
+fn what_was_to_be_said_to_one_boot_is_not_said_to_the_next() {
+    let mut bench = Bench::ready();
+    let _ = bench.heard();
+    bench.session.say(line(&GatewayMessage::Cmd(Cmd {
+        id: 1,
+        operation: Operation::Identify { seconds: 1 },
+    })));
+    bench.boot = BootId(0x0103);
+    bench.hello();
+    assert!(matches!(bench.heard()[..], [GatewayMessage::SyncReq(_)]));
+}
+
+#[test]
+fn a_session_whose_device_is_elsewhere_is_silent_until_a_hello() {
+    let mut bench = Bench::ready();
+    bench.data(0, 2);
+    bench.durable(2);
+    bench.session.dismiss();
+    bench.data(2, 2);
+    bench.mono += TELL_UNKNOWN_US;
+    bench.data(2, 2);
+    bench.durable(4);
+    bench.deadline();
+    assert_eq!(bench.heard(), []);
+    assert_eq!(bench.session.next_deadline(), None);
+    assert_eq!(bench.ordinals(), [0, 1]);
+    assert_eq!(bench.open().next, Ordinal(4));
+}
+
+#[test]
+fn a_boot_has_the_times_of_its_readings() {
+    let mut bench = Bench::ready();
+    bench.data(3, 1);
+    let times = |bench: &Bench| bench.ledger.get(bench.source()).and_then(|a| a.times);
+    assert_eq!(times(&bench), None, "it was ahead");
+    bench.data(0, 3);
+    bench.data(3, 4);
+    let at = |tick| EventTime(UTC + tick + BOOTED as i64);
+    assert_eq!(times(&bench), Some((at(0), at(60))));
+}
+
+#[test]
+fn noise_without_a_hello_leaves_nothing_behind() {
+    let mut bench = Bench::new();
+    let noise: Vec<u8> = (0..100_000_u32).map(|n| (n * 7 % 251) as u8).collect();
+    bench.bytes(&noise);
+    assert_eq!(bench.heard(), []);
+    assert_eq!(bench.session.take_heard(), []);
+    assert_eq!(bench.ledger.len(), 0);
+    assert!(bench.session.counters().frames.bad() > 0);
 }
