@@ -12,6 +12,8 @@ use forebay_tests::world::scenario::Scenario;
 const SEEDS: u64 = 200;
 /// Seeds of each scenario in which room is short.
 const SPACE_SEEDS: u64 = 40;
+/// Seeds in which an operator changes settings and commands devices.
+const OPERATED_SEEDS: u64 = 100;
 
 /// `cargo xtask sim` names other seeds in it, as `first..end`.
 const SEEDS_VARIABLE: &str = "FOREBAY_SEEDS";
@@ -36,7 +38,7 @@ fn run_all(name: &str, seeds: u64, scenario: fn() -> Scenario) -> BTreeMap<&'sta
             "{name} seed {seed}: {rows} rows at {end} us, faults {:?}, {:?}",
             outcome.faults, outcome.ends
         );
-        for (name, count) in outcome.faults {
+        for (name, count) in outcome.faults.into_iter().chain(outcome.heard) {
             *seen.entry(name).or_insert(0) += count;
         }
         let Ends {
@@ -163,6 +165,26 @@ fn what_crosses_devices_has_every_reading_once_in_any_number_of_partitions() {
     expect(
         &seen,
         &["gateway killed", "device reset", "device gaps"],
+        &["dropped", "rejected", "never arrived", "rows dropped"],
+    );
+}
+
+#[test]
+fn devices_take_orders_and_every_ledger_closes() {
+    let seen = run_all("operated", OPERATED_SEEDS, Scenario::operated);
+    expect(
+        &seen,
+        &[
+            "gateway killed",
+            "device reset",
+            "settings applied",
+            "settings kept",
+            "command done",
+            "device shown",
+            "refused",
+            "identified",
+            "log frames",
+        ],
         &["dropped", "rejected", "never arrived", "rows dropped"],
     );
 }

@@ -107,6 +107,14 @@ impl Ledger {
         Ok(self.changing(source.uid)?.hello(source.boot, cause))
     }
 
+    /// Why a boot began, where there is an account of it that does not say.
+    pub fn fill_cause(&mut self, source: Source, cause: ResetCause) {
+        let device = self.devices.get_mut(&source.uid);
+        if let Some(account) = device.and_then(|d| d.boots.get_mut(&source.boot)) {
+            account.reset_cause.get_or_insert(cause);
+        }
+    }
+
     fn changing(&mut self, uid: DeviceUid) -> Result<&mut DeviceAccounts, TooManyDevices> {
         if self.devices.len() >= DEVICES_MAX && !self.devices.contains_key(&uid) {
             return Err(TooManyDevices);

@@ -403,8 +403,14 @@ impl Gateway {
 
     /// Lets every stage say what it wants next, in flow order.
     fn advance(&mut self, now: Now) {
+        let counted = self.accounts.is_recovered();
         while let Some((at, from)) = self.accounts.next_fetch(&mut self.ledger) {
             self.fetch(at, from, Reader::Accounts(at.partition));
+        }
+        if !counted && self.accounts.is_recovered() {
+            for (source, cause) in self.devices.causes() {
+                self.ledger.fill_cause(source, cause);
+            }
         }
         if self.is_recovered() {
             for (port, session) in self.ports.iter_mut().filter(|(_, port)| port.is_none()) {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::commit::CommitToken;
+use forebay_core::devices::DeviceRequest;
 use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::ingest::Router;
@@ -19,7 +20,7 @@ use serde_json::Value;
 
 use super::archive::Archive;
 use super::broker::{Broker, ToGateway};
-use super::device::WorldDevice;
+use super::device::{WorldDevice, log_frame};
 use super::dice::Dice;
 use super::line::LineFaults;
 
@@ -66,7 +67,12 @@ pub struct WorldGateway {
     archive: Archive,
     /// What the operator was told.
     pub notes: Vec<String>,
-    answer: Option<Answer>,
+    /// Answers to questions about devices.
+    pub answers: Vec<(QueryId, Answer)>,
+    /// Frames of the devices' logs.
+    pub logs: u64,
+    /// What came while an answer was waited for.
+    held: VecDeque<Effect>,
 }
 
 fn now_of(now: u64) -> Now {
@@ -100,7 +106,9 @@ impl WorldGateway {
             last_batches: Default::default(),
             archive: Archive::default(),
             notes: Vec::new(),
-            answer: None,
+            answers: Vec::new(),
+            logs: 0,
+            held: VecDeque::new(),
         }
     }
 
@@ -131,19 +139,31 @@ impl WorldGateway {
     }
 
     /// What `forebay status --json` says.
-    ///
-    /// # Panics
-    /// When the core does not answer at once.
     pub fn status(&mut self, now: u64) -> Value {
-        self.core
-            .handle(Input::Query(QueryId(1), Query::Status), now_of(now));
+        self.at_once(now, Input::Query(QueryId(1), Query::Status))
+    }
+
+    /// What `forebay device ls --json` says.
+    pub fn devices(&mut self, now: u64) -> Value {
+        self.at_once(now, Input::Device(QueryId(1), DeviceRequest::List))
+    }
+
+    fn at_once(&mut self, now: u64, question: Input<'_>) -> Value {
+        self.core.handle(question, now_of(now));
+        let mut said = None;
         while let Some(effect) = self.core.poll_effect() {
-            if let Effect::Answer(_, answer) = effect {
-                self.answer = Some(answer);
+            match effect {
+                Effect::Answer(QueryId(1), answer) => said = Some(answer),
+                other => self.held.push_back(other),
             }
         }
-        let answer = self.answer.take().expect("status is answered at once");
+        let answer = said.expect("it is answered at once");
         answer.expect("it is no error")
+    }
+
+    /// Asks about a device; the answer comes among [`WorldGateway::answers`].
+    pub fn ask(&mut self, now: u64, id: QueryId, request: DeviceRequest) {
+        self.core.handle(Input::Device(id, request), now_of(now));
     }
 
     /// The next start has `more` partitions, as far as a log takes them.
@@ -207,6 +227,12 @@ impl WorldGateway {
             .handle(Input::PortOpened { port, baud: None }, now_of(now));
     }
 
+    /// A port goes away.
+    pub fn unplug(&mut self, now: u64, port: usize) {
+        let port = PortId(port as u32);
+        self.core.handle(Input::PortClosed(port), now_of(now));
+    }
+
     /// Hears a device.
     pub fn hear(&mut self, now: u64, port: usize, bytes: &[u8]) {
         let port = PortId(port as u32);
@@ -232,10 +258,10 @@ impl WorldGateway {
     }
 
     /// Does what is due, and all that follows from it.
-    pub fn step(
+    pub fn step<const READINGS: usize>(
         &mut self,
         now: u64,
-        (devices, faults): (&mut [WorldDevice], LineFaults),
+        (devices, faults): (&mut [WorldDevice<READINGS>], LineFaults),
         broker: &mut Broker,
         dice: &mut Dice,
     ) {
@@ -257,7 +283,7 @@ impl WorldGateway {
         if self.core.next_deadline().is_some_and(|mono| mono.0 <= now) {
             self.core.handle(Input::Deadline, now_of(now));
         }
-        while let Some(effect) = self.core.poll_effect() {
+        while let Some(effect) = self.held.pop_front().or_else(|| self.core.poll_effect()) {
             self.act(now, effect, (&mut *devices, faults), broker, dice);
         }
         self.check_quotas();
@@ -339,11 +365,11 @@ impl WorldGateway {
         self.tell(now);
     }
 
-    fn act(
+    fn act<const READINGS: usize>(
         &mut self,
         now: u64,
         effect: Effect,
-        (devices, faults): (&mut [WorldDevice], LineFaults),
+        (devices, faults): (&mut [WorldDevice<READINGS>], LineFaults),
         broker: &mut Broker,
         dice: &mut Dice,
     ) {
@@ -378,9 +404,14 @@ impl WorldGateway {
                 ..
             } => broker.publish(now, (conn, send, topic, payload), dice),
             Effect::BrokerReset(conn, _) => broker.reset_gateway(now, conn, dice),
-            Effect::Answer(..) | Effect::Imported(..) | Effect::DeviceLog { .. } => {
-                panic!("nobody asked")
+            Effect::Answer(id, answer) => self.answers.push((id, answer)),
+            Effect::DeviceLog { uid, frame, .. } => {
+                let uid = u64::from_be_bytes(uid.0);
+                let said = frame.get(1).map(|nth| log_frame(uid, *nth));
+                assert_eq!(said.as_ref().map(|s| &s[..]), Some(&frame[..]), "its log");
+                self.logs += 1;
             }
+            Effect::Imported(..) => panic!("nobody asked"),
             Effect::Note(note) => self.notes.push(note.0),
             Effect::Stop(error) => panic!("the twin failed: {error}"),
         }
@@ -405,6 +436,8 @@ impl WorldGateway {
         }
         self.stuck = None;
         self.jobs.clear();
+        self.answers.clear();
+        self.held.clear();
         self.core =
             Gateway::new(self.config.clone(), &opened(&self.store), now_of(now)).expect("it grows");
         broker.drop_gateway(now, dice);

@@ -11,8 +11,10 @@ pub mod device;
 pub mod dice;
 pub mod gateway;
 pub mod hand;
+pub mod ledger;
 pub mod line;
 pub mod model;
+pub mod operator;
 pub mod receiver;
 pub mod scenario;
 pub mod steps;
@@ -37,6 +39,7 @@ use self::dice::Dice;
 use self::gateway::WorldGateway;
 use self::line::{CLEAN, LineFaults};
 use self::model::Ends;
+use self::operator::Operator;
 use self::receiver::Receiver;
 use self::scenario::Scenario;
 
@@ -59,6 +62,8 @@ pub struct Outcome {
     pub faults: BTreeMap<&'static str, u32>,
     /// What became of the records.
     pub ends: Ends,
+    /// What the operator heard.
+    pub heard: BTreeMap<&'static str, u32>,
 }
 
 struct World {
@@ -73,6 +78,9 @@ struct World {
     scenario: Scenario,
     /// When others leave the disk again.
     empties_at: Option<u64>,
+    operator: Operator,
+    /// When it was last looked whether the ledgers say all.
+    looked_at: u64,
 }
 
 /// Runs a world with room for everything and judges it.
@@ -98,16 +106,24 @@ pub fn run_in(seed: u64, scenario: Scenario) -> Outcome {
         mut gateway,
         receiver,
         faults,
+        operator,
         ..
     } = world;
     devices.iter_mut().for_each(WorldDevice::close_boot);
     let rows = receiver.rows();
+    let list = gateway.devices(now);
     let ends = model::judge(seed, now, &devices, &mut gateway, &rows, &faults);
+    ledger::judge(seed, &devices, &list, (&receiver, &ends));
+    let mut heard = operator.heard;
+    heard.insert("log frames", u32::from(gateway.logs > 0));
+    let identified = devices.iter().map(|device| device.identified).sum();
+    heard.insert("identified", identified);
     Outcome {
         rows,
         ended_at: now,
         faults,
         ends,
+        heard,
     }
 }
 
@@ -165,7 +181,7 @@ fn config(partitions: u16, (space, crosses): (SpaceConfig, bool)) -> GatewayConf
         names: Names::default(),
         space,
         clock: ClockRules::default(),
-        device_log: 0,
+        device_log: 3,
     }
 }
 
@@ -189,6 +205,8 @@ impl World {
             faults: BTreeMap::new(),
             scenario,
             empties_at: None,
+            operator: Operator::default(),
+            looked_at: 0,
             dice,
         }
     }
@@ -217,17 +235,25 @@ impl World {
             }
             assert!(
                 self.now < PATIENCE,
-                "not everything arrived; replay: cargo xtask sim --seed {seed}"
+                "not everything arrived; replay: cargo xtask sim --seed {seed}; {}",
+                self.gateway.devices(self.now)
             );
             self.now = self.next();
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.devices.iter().all(WorldDevice::is_empty)
+    fn is_over(&mut self) -> bool {
+        let arrived = self.devices.iter().all(WorldDevice::is_empty)
+            && self.operator.is_content(self.now)
             && self.gateway.core().is_drained()
             && self.gateway.is_calm()
-            && model::has_arrived(&self.gateway, &self.receiver.rows())
+            && self.now >= self.looked_at + SECOND / 2
+            && model::has_arrived(&self.gateway, &self.receiver.rows());
+        if !arrived {
+            return false;
+        }
+        self.looked_at = self.now;
+        ledger::is_final(&self.devices, &self.gateway.devices(self.now))
     }
 
     fn next(&self) -> u64 {
@@ -253,6 +279,12 @@ impl World {
         if now >= self.next_fault && now < FAULTS_END {
             self.next_fault = now + 100_000 + self.dice.below(SECOND);
             self.fault();
+            if self.scenario.operated {
+                self.order();
+            }
+        }
+        for (id, answer) in std::mem::take(&mut self.gateway.answers) {
+            self.operator.hear(id, &answer);
         }
         if self.empties_at.is_some_and(|at| at <= now) {
             self.empties_at = None;
@@ -281,6 +313,20 @@ impl World {
         self.receiver.step(now, &mut self.broker, &mut self.dice);
     }
 
+    fn order(&mut self) {
+        let device = self.dice.below(self.devices.len() as u64) as usize;
+        let uid = self.devices[device].uid();
+        let (id, request) = self.operator.ask(self.now, uid, &mut self.dice);
+        self.gateway.ask(self.now, id, request);
+    }
+
+    fn crash(&mut self) {
+        let now = self.now;
+        self.operator.forget();
+        self.gateway.crash(now, &mut self.broker, &mut self.dice);
+        self.gateway.open_ports(now, self.devices.len());
+    }
+
     fn fault(&mut self) {
         let now = self.now;
         let Scenario {
@@ -295,8 +341,7 @@ impl World {
         let chosen = kind.checked_sub(8).and_then(|n| more.get(n as usize));
         let name = match chosen.copied().unwrap_or(kind) {
             0 => {
-                self.gateway.crash(now, &mut self.broker, &mut self.dice);
-                self.gateway.open_ports(now, self.devices.len());
+                self.crash();
                 "gateway killed"
             }
             1 => {
@@ -332,8 +377,7 @@ impl World {
             }
             10 => {
                 self.gateway.grow(1 + self.dice.below(3) as u16);
-                self.gateway.crash(now, &mut self.broker, &mut self.dice);
-                self.gateway.open_ports(now, self.devices.len());
+                self.crash();
                 "partitions grew"
             }
             _ => {

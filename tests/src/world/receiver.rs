@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use forebay_core::payload::{GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
 use forebay_core::units::Mono;
 use forebay_core::upstream::apply::{Applier, Outcome, Table};
+use forebay_core::upstream::ledger::UpstreamLedger;
 
 use super::broker::{Broker, ToReceiver};
 use super::dice::Dice;
@@ -37,6 +38,12 @@ impl Receiver {
     #[must_use]
     pub fn rows(&self) -> Rows {
         self.tables.get(&Table::Rows).cloned().unwrap_or_default()
+    }
+
+    /// What it counted of each device.
+    #[must_use]
+    pub fn ledger(&self) -> &UpstreamLedger {
+        self.applier.ledger()
     }
 
     /// Hears the broker.

@@ -18,6 +18,8 @@ pub struct Scenario {
     pub grows: bool,
     /// A window crosses devices.
     pub crosses: bool,
+    /// Somebody changes settings of devices and commands them, now and then.
+    pub operated: bool,
 }
 
 impl Scenario {
@@ -35,6 +37,7 @@ impl Scenario {
             outages: false,
             grows: false,
             crosses: false,
+            operated: false,
         }
     }
 
@@ -43,6 +46,15 @@ impl Scenario {
     pub fn crossing() -> Self {
         Self {
             crosses: true,
+            ..Self::roomy()
+        }
+    }
+
+    /// Room for everything, and an operator.
+    #[must_use]
+    pub fn operated() -> Self {
+        Self {
+            operated: true,
             ..Self::roomy()
         }
     }
@@ -92,6 +104,7 @@ impl Scenario {
             outages: true,
             grows: false,
             crosses: false,
+            operated: false,
         }
     }
 

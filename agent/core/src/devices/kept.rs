@@ -1,17 +1,17 @@
 //! What is kept of a device over restarts: who it is, its channels, and the settings
 //! that an operator wants it to have. Byte table: `agent/core/docs/format.md`.
 //!
-//! Bound: [`CHANNELS_MAX`] channels. Knows no port and no clock.
+//! Bound: [`CHANNELS_MAX`] channels, [`BOOTS_PER_DEVICE_MAX`] boots. Knows no port and no clock.
 
 use std::collections::BTreeMap;
 
 use forebay_wire::codec::DeviceMessage;
 use forebay_wire::deframer::Deframer;
-use forebay_wire::ids::{ChannelNo, DeviceUid};
+use forebay_wire::ids::{BootId, ChannelNo, DeviceUid};
 use forebay_wire::limits::{CHANNELS_MAX, LINE_BYTES_MAX, QUANTITY_BYTES_MAX, UNIT_BYTES_MAX};
-use forebay_wire::message::{ChannelInfo, Hello};
+use forebay_wire::message::{ChannelInfo, Hello, ResetCause};
 
-use crate::limits::{META_VALUE_BYTES_MAX, PERIOD_US_MAX, PERIOD_US_MIN};
+use crate::limits::{BOOTS_PER_DEVICE_MAX, META_VALUE_BYTES_MAX, PERIOD_US_MAX, PERIOD_US_MIN};
 use crate::log::bytes::{Malformed, Reader, put_varint};
 use crate::meta::{Entry, checked, with_crc};
 
@@ -22,7 +22,10 @@ const VERSION: u8 = 1;
 const LINE_KEPT_MAX: usize = 2 + QUANTITY_BYTES_MAX + UNIT_BYTES_MAX + 64;
 const SETTING_BYTES_MAX: usize = 1 + 5 + 5;
 const _: () = assert!(
-    16 + LINE_KEPT_MAX + CHANNELS_MAX * (LINE_KEPT_MAX + SETTING_BYTES_MAX) <= META_VALUE_BYTES_MAX
+    16 + LINE_KEPT_MAX
+        + BOOTS_PER_DEVICE_MAX * 6
+        + CHANNELS_MAX * (LINE_KEPT_MAX + SETTING_BYTES_MAX)
+        <= META_VALUE_BYTES_MAX
 );
 
 /// How a channel is to be sampled.
@@ -63,6 +66,8 @@ impl Desired {
 pub struct Kept {
     /// Of its newest boot.
     pub hello: Hello,
+    /// Why its last boots began, the newest last: accounts are not kept at once.
+    pub boots: Vec<(BootId, ResetCause)>,
     pub channels: BTreeMap<ChannelNo, ChannelInfo>,
     pub desired: Desired,
 }
@@ -70,6 +75,7 @@ pub struct Kept {
 impl Kept {
     pub(super) fn new(hello: Hello) -> Self {
         Self {
+            boots: vec![(hello.boot, hello.reset_cause)],
             hello,
             channels: BTreeMap::new(),
             desired: Desired::default(),
@@ -82,6 +88,11 @@ impl Kept {
             return false;
         }
         self.hello = hello.clone();
+        self.boots.retain(|(boot, _)| *boot != hello.boot);
+        if self.boots.len() >= BOOTS_PER_DEVICE_MAX {
+            self.boots.remove(0);
+        }
+        self.boots.push((hello.boot, hello.reset_cause));
         self.channels
             .retain(|number, _| number.0 < hello.channel_count);
         true
@@ -126,6 +137,11 @@ impl Kept {
         let key = [DEVICE_META_PREFIX, uid.as_bytes()].concat();
         let mut out = vec![VERSION];
         put_line(&mut out, &DeviceMessage::Hello(self.hello.clone()));
+        put_varint(&mut out, self.boots.len() as u64);
+        for (boot, cause) in &self.boots {
+            put_varint(&mut out, u64::from(boot.0));
+            out.push(*cause as u8);
+        }
         put_varint(&mut out, self.channels.len() as u64);
         for info in self.channels.values() {
             put_line(&mut out, &DeviceMessage::Channel(info.clone()));
@@ -183,7 +199,14 @@ fn read(reader: &mut Reader<'_>) -> Result<Kept, Malformed> {
         | DeviceMessage::CmdResult(_)
         | DeviceMessage::Log(_) => None,
     })?);
-    for _ in 0..count(reader)? {
+    kept.boots.clear();
+    for _ in 0..count(reader, BOOTS_PER_DEVICE_MAX)? {
+        let boot = BootId(number(reader)?);
+        let cause = ResetCause::from_byte(reader.byte()?);
+        kept.boots
+            .push((boot, cause.ok_or_else(|| reader.malformed())?));
+    }
+    for _ in 0..count(reader, CHANNELS_MAX)? {
         let info = read_line(reader, |message| match message {
             DeviceMessage::Channel(info) => Some(info),
             DeviceMessage::Hello(_)
@@ -197,7 +220,7 @@ fn read(reader: &mut Reader<'_>) -> Result<Kept, Malformed> {
         kept.channels.insert(info.channel, info);
     }
     kept.desired.version = number(reader)?;
-    for _ in 0..count(reader)? {
+    for _ in 0..count(reader, CHANNELS_MAX)? {
         let channel = ChannelNo(reader.byte()?);
         if usize::from(channel.0) >= CHANNELS_MAX {
             return Err(reader.malformed());
@@ -214,10 +237,10 @@ fn read(reader: &mut Reader<'_>) -> Result<Kept, Malformed> {
     Ok(kept)
 }
 
-/// A number of channels.
-fn count(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+/// How many of something follow, at most `most`.
+fn count(reader: &mut Reader<'_>, most: usize) -> Result<u64, Malformed> {
     let count = reader.varint()?;
-    (count <= CHANNELS_MAX as u64)
+    (count <= most as u64)
         .then_some(count)
         .ok_or_else(|| reader.malformed())
 }
@@ -228,9 +251,6 @@ fn number(reader: &mut Reader<'_>) -> Result<u32, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use forebay_wire::ids::BootId;
-    use forebay_wire::message::ResetCause;
-
     use super::*;
 
     fn kept(channels: u8) -> Kept {
@@ -287,6 +307,24 @@ mod tests {
         }
         let other = (b"device/00000000000000a1".to_vec(), entry.1);
         assert_eq!(Kept::parse(&other), None, "another's");
+    }
+
+    #[test]
+    fn the_causes_of_the_last_boots_are_kept() {
+        let mut kept = kept(1);
+        let most = BOOTS_PER_DEVICE_MAX as u32;
+        for boot in 0..=most {
+            let hello = Hello {
+                boot: BootId(boot),
+                reset_cause: ResetCause::Watchdog,
+                ..kept.hello.clone()
+            };
+            assert!(kept.on_hello(&hello));
+            let (_, read) = Kept::parse(&kept.entry()).expect("it reads");
+            assert_eq!(read, kept);
+        }
+        let boots: Vec<_> = kept.boots.iter().map(|(boot, _)| boot.0).collect();
+        assert_eq!(boots, (1..=most).collect::<Vec<_>>());
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_wire::ids::{BootId, DeviceUid};
-use forebay_wire::message::{Health, Hello, Operation};
+use forebay_wire::message::{Health, Hello, Operation, ResetCause};
 use serde_json::{Value, json};
 
 use self::commands::Commands;
@@ -115,6 +115,17 @@ impl Devices {
             changed: BTreeSet::new(),
             actions: Vec::new(),
         }
+    }
+
+    /// Why boots began, as far as it is kept.
+    pub fn causes(&self) -> impl Iterator<Item = (Source, ResetCause)> {
+        self.devices.iter().flat_map(|(uid, device)| {
+            let boots = device.kept.boots.iter();
+            boots.map(|(boot, cause)| {
+                let (uid, boot) = (*uid, *boot);
+                (Source { uid, boot }, *cause)
+            })
+        })
     }
 
     /// What is known of a device.

@@ -246,7 +246,7 @@ impl Peer {
             DeviceMessage::Data(data) => self.on_data(&data, now, ledger, sink),
             DeviceMessage::Gap(gap) => self.on_gap(&gap, now, ledger, sink),
             DeviceMessage::SyncReply(reply) => self.on_sync_reply(reply, now.mono, ledger),
-            DeviceMessage::Health(health) => self.on_health(health, ledger),
+            DeviceMessage::Health(health) => self.on_health(health, now.mono, ledger),
             DeviceMessage::CmdResult(result) => self.hand_on(|| Heard::Result(result)),
             DeviceMessage::Log(log) => self.hand_on(|| Heard::Log(log.0.to_vec())),
         }
@@ -296,7 +296,9 @@ impl Peer {
         }
     }
 
-    fn on_health(&mut self, health: Health, ledger: &mut Ledger) {
+    fn on_health(&mut self, health: Health, now: Mono, ledger: &mut Ledger) {
+        // A device with nothing to send would else never hear that nobody knows it.
+        self.tell_unknown(health.boot.0 as u8, now);
         let source = self.device.as_ref().map(|device| device.source);
         let Some(source) = source.filter(|source| source.boot == health.boot) else {
             self.counters.frames_refused += 1;
@@ -364,7 +366,7 @@ impl Peer {
         None
     }
 
-    /// Tells a device that sends readings without having said Hello that nobody here
+    /// Tells a device that sends readings or its Health without having said Hello that nobody here
     /// knows it, as after a restart of this process.
     fn tell_unknown(&mut self, boot_low: u8, now: Mono) {
         let told = self.told_unknown;

@@ -501,6 +501,9 @@ fn a_device_without_a_hello_is_told_so_but_not_for_each_frame() {
         bench.data(3, 1);
         assert_eq!(bench.heard() == [unknown], told, "{after} us later");
     }
+    bench.mono += TELL_UNKNOWN_US;
+    bench.say(&health(bench.boot, 9));
+    assert_eq!(bench.heard(), [unknown], "nor one that has nothing to send");
     bench.hello();
     let _ = bench.heard();
     bench.mono += 2 * TELL_UNKNOWN_US;
