@@ -3,6 +3,7 @@
 
 pub mod device_questions;
 pub mod imports;
+mod places;
 pub mod questions;
 mod status;
 
@@ -18,19 +19,19 @@ use forebay_core::payload::{GatewayName, GatewayStatus, UPSTREAM_TOPIC};
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::Names;
 use forebay_core::store::{Store as _, StoreOpened};
-use forebay_core::units::{PortId, Span};
+use forebay_core::units::Span;
 use forebay_wire::ids::DeviceUid;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use self::runtime::{Control, Events, Outside, Runtime};
-use crate::config::{Config, DevicePort, LogConfig, SyncMode};
+use crate::config::{Config, LogConfig, SyncMode};
 use crate::devlog::DeviceLogs;
 use crate::local::{Asked, LocalSocket};
 use crate::mqtt::client::Status;
 use crate::mqtt::publisher::{MqttPublisher, PublisherConfig};
 use crate::mqtt::settings::client_settings;
-use crate::ports::{MonoClock, PortConfig, PortPlace, Ports, Say};
+use crate::ports::{MonoClock, Ports, Say};
 use crate::store::{LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy};
 
 /// Events that may wait per channel; above it their sources wait.
@@ -89,7 +90,12 @@ impl Agent {
         );
         let store = store.map_err(|error| format!("the storage thread did not start: {error}"))?;
         let (port_sender, port_events) = mpsc::channel(EVENTS_MAX);
-        let ports = Ports::spawn(port_configs(config), port_sender, clock, say.clone());
+        let ports = Ports::spawn(
+            places::port_configs(&config.device_ports),
+            port_sender,
+            clock,
+            say.clone(),
+        );
         let (mqtt_sender, mqtt_events) = mpsc::channel(EVENTS_MAX);
         let publisher = publisher_config(config, &name)?
             .map(|config| MqttPublisher::spawn(config, mqtt_sender));
@@ -252,38 +258,6 @@ fn sync_policy(mode: SyncMode) -> SyncPolicy {
         SyncMode::EveryBlock => SyncPolicy::EveryBlock,
         SyncMode::None => SyncPolicy::None,
     }
-}
-
-fn port_configs(config: &Config) -> Vec<PortConfig> {
-    let places = config.device_ports.iter().flat_map(|port| match port {
-        DevicePort::Serial { path, bauds } => vec![PortPlace::Serial {
-            path: path.clone(),
-            bauds: bauds.clone(),
-        }],
-        DevicePort::Usb { usb, all, bauds } => {
-            let place = PortPlace::Usb {
-                usb: usb.clone(),
-                bauds: bauds.clone(),
-                slot: 0,
-            };
-            if *all {
-                place.for_all_boards()
-            } else {
-                vec![place]
-            }
-        }
-        DevicePort::Tcp { address } => vec![PortPlace::Tcp {
-            address: address.clone(),
-        }],
-    });
-    places
-        .zip(0..)
-        .map(|(place, number)| PortConfig {
-            id: PortId(number),
-            name: place.to_string(),
-            place,
-        })
-        .collect()
 }
 
 /// Topics that a gateway listens to, and how it shows that it is there.

@@ -7,8 +7,18 @@ use std::path::Path;
 
 use super::limits::HOLDER_PROCESSES_MAX;
 
-/// Another process with `port` open, as `process 812 (screen)`.
+/// Who has `port` open: `another port of this agent`, when we do not count the
+/// caller's own try, or another process, as `process 812 (screen)`.
 pub(super) fn find(port: &Path) -> Option<String> {
+    let real = fs::canonicalize(port).ok()?;
+    if has_open("self", &real) {
+        return Some(String::from("another port of this agent"));
+    }
+    find_other(port)
+}
+
+/// Another process with `port` open.
+pub(super) fn find_other(port: &Path) -> Option<String> {
     let port = fs::canonicalize(port).ok()?;
     let own = std::process::id().to_string();
     fs::read_dir("/proc")

@@ -64,6 +64,8 @@ pub const SEEN_SHOWN_MAX: usize = 4;
 pub const DENIED_QUIET_TRIES: u32 = 3;
 /// Above this a USB adapter that holds bytes back spoils the clock of its device.
 pub const LATENCY_GOOD_MS: u32 = 2;
+/// Tries of a busy port, two a second, before its holder is looked for again.
+pub const HOLDER_KNOWN_TRIES: u32 = 20;
 /// Processes looked at for the one that holds a busy port.
 pub const HOLDER_PROCESSES_MAX: usize = 4096;
 

@@ -30,6 +30,8 @@ pub(super) struct Site {
     pub(super) baud: Baud,
     /// Where the system says what is behind a tty.
     pub(super) sys: PathBuf,
+    /// Who had it a moment ago. Looking for that takes milliseconds.
+    pub(super) holder: Option<String>,
 }
 
 /// An open line.
@@ -53,7 +55,7 @@ fn is_uart(tty: &str) -> bool {
 pub(super) fn open(site: &Site) -> Result<Opened, OpenError> {
     let (path, baud) = (site.path.as_path(), site.baud);
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let stream = open_exclusive(path, &real, baud)?;
+    let stream = open_exclusive(site, &real)?;
     // Many drivers have no such setting, and need none.
     let _ = sys::set_low_latency(&stream);
     let tty = site.tty.clone().or_else(|| tty_name(&real));
@@ -83,16 +85,20 @@ fn tty_name(real: &Path) -> Option<String> {
     (real.parent()? != Path::new(PTYS)).then(|| name.to_owned())
 }
 
-fn open_exclusive(path: &Path, real: &Path, baud: Baud) -> Result<SerialStream, OpenError> {
+fn open_exclusive(site: &Site, real: &Path) -> Result<SerialStream, OpenError> {
+    let (path, baud) = (site.path.as_path(), site.baud);
     let place = path.display().to_string();
     let is_pty = real.starts_with(PTYS);
     // The exclusive flag of a pty outlives us if we are killed, for as long as
     // its master is open, and then locks us out too: the file lock does there.
     let builder = tokio_serial::new(place.as_str(), baud.0).exclusive(!is_pty);
-    let stream = SerialStream::open(&builder).map_err(|error| open_error(path, &error))?;
+    let stream = SerialStream::open(&builder).map_err(|error| open_error(site, &error))?;
     match sys::lock_exclusive(&stream) {
         Ok(true) => {}
-        Ok(false) => return Err(busy(path)),
+        Ok(false) => {
+            drop(stream);
+            return Err(busy(site));
+        }
         Err(error) => {
             return Err(OpenError::Io {
                 place,
@@ -100,7 +106,7 @@ fn open_exclusive(path: &Path, real: &Path, baud: Baud) -> Result<SerialStream, 
             });
         }
     }
-    if !is_pty && let Some(holder) = holder::find(path) {
+    if !is_pty && let Some(holder) = holder::find_other(path) {
         // It opened the port before us and without a lock: each of us would
         // get some of the bytes.
         return Err(OpenError::Busy {
@@ -130,18 +136,18 @@ pub(super) fn close(stream: SerialStream, drain: Duration) {
     drop(stream);
 }
 
-fn busy(path: &Path) -> OpenError {
+fn busy(site: &Site) -> OpenError {
     OpenError::Busy {
-        place: path.display().to_string(),
-        holder: holder::find(path),
+        place: site.path.display().to_string(),
+        holder: site.holder.clone().or_else(|| holder::find(&site.path)),
     }
 }
 
-fn open_error(path: &Path, error: &tokio_serial::Error) -> OpenError {
-    let place = path.display().to_string();
+fn open_error(site: &Site, error: &tokio_serial::Error) -> OpenError {
+    let place = site.path.display().to_string();
     match error.kind() {
         // The crate's name for EBUSY and for a lock that somebody holds.
-        ErrorKind::NoDevice => busy(path),
+        ErrorKind::NoDevice => busy(site),
         ErrorKind::InvalidInput => OpenError::NotSerial {
             place,
             why: error.to_string(),

@@ -238,6 +238,13 @@ pub fn wait(fds: &mut [Waited<'_>], timeout: Duration) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a listening socket take one connection that nobody accepts, and no more.
+#[cfg(test)]
+pub(super) fn shorten_backlog(listener: RawFd) -> io::Result<()> {
+    // SAFETY: listen takes integers only.
+    check(unsafe { libc::listen(listener, 0) }).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,6 +258,20 @@ mod tests {
             unsafe { libc::getsockopt(fd, level, option, (&raw mut value).cast(), &raw mut bytes) };
         assert_eq!(status, 0, "{}", io::Error::last_os_error());
         value
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn bytes_that_a_cut_off_peer_never_confirms_end_the_connection() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        set_peer_timeout(&stream, TCP_PEER_TIMEOUT).unwrap();
+        let limit_ms = option(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_USER_TIMEOUT,
+        );
+        assert_eq!(limit_ms as u128, TCP_PEER_TIMEOUT.as_millis());
     }
 
     #[test]

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use super::backoff::{Backoff, is_settled};
 use super::carry::{Ear, Outside, Rate, about, drain, write_all};
 use super::limits::{
-    BAUDS_MAX, CONNECT_TIMEOUT, DENIED_QUIET_TRIES, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX,
-    TCP_PEER_TIMEOUT,
+    BAUDS_MAX, CONNECT_TIMEOUT, DENIED_QUIET_TRIES, HOLDER_KNOWN_TRIES, SERIAL_PAUSE_MAX,
+    STOP_DRAIN, TCP_PAUSE_MAX, TCP_PEER_TIMEOUT,
 };
 use super::notices::Notices;
 use super::rate::RateJudge;
@@ -49,6 +49,8 @@ struct Worker {
     notices: Notices,
     /// Tries in a row that were not allowed.
     denied: u32,
+    /// Who has the port, and for how many more tries that is believed.
+    holder: Option<(String, u32)>,
 }
 
 /// Runs until the process stops, or until nobody takes events any more.
@@ -73,6 +75,7 @@ pub(super) async fn run(
         queue,
         outside,
         denied: 0,
+        holder: None,
     };
     loop {
         let opened = tokio::select! {
@@ -175,6 +178,7 @@ impl Worker {
             tty,
             baud: baud_of(&self.place, self.baud_at).unwrap_or(BAUD_DEFAULT),
             sys: self.outside.usb.roots.sys.clone(),
+            holder: self.holder.as_ref().map(|(holder, _)| holder.clone()),
         };
         let opened = tokio::task::spawn_blocking(move || serial::open(&site)).await;
         match (opened, &self.place) {
@@ -194,6 +198,7 @@ impl Worker {
         let text = error.to_string();
         let now = self.outside.clock.now();
         self.shared.set_failed(text.clone(), now);
+        self.remember_holder(error);
         self.denied = match error {
             OpenError::Denied { .. } => self.denied.saturating_add(1),
             OpenError::Missing { .. }
@@ -209,6 +214,22 @@ impl Worker {
             let line = self.notices.failed(now, &text);
             self.say(line);
         }
+    }
+
+    fn remember_holder(&mut self, error: &OpenError) {
+        let OpenError::Busy {
+            holder: Some(holder),
+            ..
+        } = error
+        else {
+            self.holder = None;
+            return;
+        };
+        let tries = match &self.holder {
+            Some((_, tries)) => tries - 1,
+            None => HOLDER_KNOWN_TRIES,
+        };
+        self.holder = (tries > 0).then(|| (holder.clone(), tries));
     }
 
     /// One opening from its first event to its last.
@@ -244,7 +265,7 @@ impl Worker {
     /// Says so, to the operator and in the status.
     fn opened(&mut self, line: &Line) {
         let now = self.outside.clock.now();
-        self.denied = 0;
+        (self.denied, self.holder) = (0, None);
         let (facts, advice) = match line {
             Line::Serial(opened) => (opened.facts.clone(), opened.advice.clone()),
             Line::Tcp(_) => (Facts::default(), None),

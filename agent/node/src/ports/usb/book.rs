@@ -28,8 +28,10 @@ struct Given {
 #[derive(Debug)]
 pub(in crate::ports) struct Book {
     slots: Vec<Slot>,
-    /// As last seen, sorted, without those that were given back since.
+    /// As last seen, sorted.
     ttys: Vec<UsbTty>,
+    /// Those that were given back since.
+    returned: Vec<UsbTty>,
     returns: u64,
 }
 
@@ -45,6 +47,7 @@ impl Book {
         Self {
             slots: slots.collect(),
             ttys: Vec::new(),
+            returned: Vec::new(),
             returns: 0,
         }
     }
@@ -58,6 +61,7 @@ impl Book {
             }
         }
         self.ttys = ttys;
+        self.returned.clear();
         self.assign()
     }
 
@@ -80,8 +84,8 @@ impl Book {
         };
         self.returns += 1;
         slot.freed = self.returns;
-        self.ttys.retain(|tty| *tty != given.tty);
-        slot.last = Some(given.tty.id);
+        slot.last = Some(given.tty.id.clone());
+        self.returned.push(given.tty);
     }
 
     /// Whether some port would take a board.
@@ -92,8 +96,19 @@ impl Book {
     /// Boards that a port asks for by name, and that got none: all are taken.
     pub(in crate::ports) fn left_over(&self) -> impl Iterator<Item = &UsbTty> {
         self.ttys.iter().filter(|tty| {
-            !self.is_given(tty) && self.slots.iter().any(|slot| slot.want.matches(&tty.id))
+            !self.is_given(tty)
+                && !self.returned.contains(tty)
+                && self.slots.iter().any(|slot| slot.want.matches(&tty.id))
         })
+    }
+
+    /// Those that ports have open, or are about to open.
+    pub(in crate::ports) fn taken(&self) -> Vec<UsbTty> {
+        let given = self.slots.iter().filter_map(|slot| slot.given.as_ref());
+        given
+            .filter(|given| given.taken)
+            .map(|given| given.tty.clone())
+            .collect()
     }
 
     pub(in crate::ports) fn ttys(&self) -> &[UsbTty] {

@@ -10,11 +10,12 @@ use super::{UsbId, UsbTty, hex16};
 use crate::ports::limits::{ATTRIBUTE_BYTES_MAX, LEVELS_MAX, TTYS_MAX};
 
 /// All ttys of USB interfaces below `sys` (`/sys`, or a test's tree), sorted by who
-/// they are, so that their order does not change with the tty numbers.
+/// they are, so that their order does not change with the tty numbers. Those that are
+/// `open` keep their number until they are closed, and are not looked into again.
 ///
 /// # Errors
 /// The folder of the ttys cannot be read; one tty that cannot is left out.
-pub(in crate::ports) fn scan(sys: &Path) -> io::Result<Vec<UsbTty>> {
+pub(in crate::ports) fn scan(sys: &Path, open: &[UsbTty]) -> io::Result<Vec<UsbTty>> {
     let class = sys.join("class/tty");
     let entries = fs::read_dir(&class)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", class.display())))?;
@@ -23,8 +24,11 @@ pub(in crate::ports) fn scan(sys: &Path) -> io::Result<Vec<UsbTty>> {
         .take(TTYS_MAX)
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter_map(|name| {
-            let id = identify(sys, &name)?;
-            Some(UsbTty { id, name })
+            let known = open.iter().find(|tty| tty.name == name);
+            match known {
+                Some(tty) => Some(tty.clone()),
+                None => identify(sys, &name).map(|id| UsbTty { id, name }),
+            }
         })
         .collect();
     found.sort();
@@ -46,11 +50,15 @@ pub(in crate::ports) fn identify(sys: &Path, tty: &str) -> Option<UsbId> {
         if folder.file_name().is_none() || !folder.pop() {
             return None;
         }
-        if interface.is_none() {
+        // `1-2:1.0` is an interface, `1-2` a device; what a driver adds below them has
+        // no such name, and need not be opened to know.
+        let name = folder.file_name()?.to_str()?;
+        if name.contains(':') {
             interface = attribute(&folder, "bInterfaceNumber")
                 .and_then(|text| u8::from_str_radix(&text, 16).ok());
-        }
-        if let Some(vendor) = attribute(&folder, "idVendor") {
+        } else if name.starts_with(|c: char| c.is_ascii_digit())
+            && let Some(vendor) = attribute(&folder, "idVendor")
+        {
             return Some(UsbId {
                 vendor: hex16(&vendor)?,
                 product: hex16(&attribute(&folder, "idProduct")?)?,

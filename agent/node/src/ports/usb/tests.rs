@@ -49,7 +49,7 @@ fn ttys_of_usb_interfaces_are_found_with_who_they_are() {
     fake.acm("ttyACM1", "1-2", "2e8a:000a:E66", 0);
     fake.acm("ttyACM0", "1-2", "2e8a:000a:E66", 2);
     fake.uart("ttyUSB0", "1-1.4", "0403:6001", 0);
-    let found: Vec<String> = scan(fake.sys())
+    let found: Vec<String> = scan(fake.sys(), &[])
         .unwrap()
         .iter()
         .map(|tty| format!("{} {}", tty.name, tty.id))
@@ -60,6 +60,26 @@ fn ttys_of_usb_interfaces_are_found_with_who_they_are() {
         "ttyACM0 2e8a:000a:E66 interface 2",
     ];
     assert_eq!(found, want);
+}
+
+#[test]
+fn what_is_open_is_not_looked_into_again() {
+    let fake = Fake::new();
+    fake.acm("ttyACM0", "1-2", "2e8a:000a:E66", 0);
+    fake.acm("ttyACM1", "1-3", "2e8a:000a:E67", 0);
+    let found = scan(fake.sys(), &[]).unwrap();
+    fake.say("1-2", "serial", "other");
+    fake.say("1-3", "serial", "other");
+    let again = scan(fake.sys(), &found[..1]).unwrap();
+    assert_eq!(again.len(), 2);
+    assert_eq!(again[0], found[0]);
+    assert_ne!(again[1], found[1]);
+    fake.pull("ttyACM0");
+    assert_eq!(
+        scan(fake.sys(), &found[..1]).unwrap().len(),
+        1,
+        "gone is gone"
+    );
 }
 
 #[test]
@@ -128,7 +148,7 @@ fn what_sysfs_says_is_bounded_and_plain() {
 
 #[test]
 fn a_system_without_ttys_is_an_error_with_the_path() {
-    let error = scan(Path::new("/nowhere")).unwrap_err();
+    let error = scan(Path::new("/nowhere"), &[]).unwrap_err();
     assert!(error.to_string().contains("/nowhere/class/tty"), "{error}");
     assert!(identify(Path::new("/nowhere"), "ttyACM0").is_none());
 }

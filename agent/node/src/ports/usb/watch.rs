@@ -101,8 +101,8 @@ impl UsbPorts {
         let mut notices = Extra::default();
         loop {
             if self.book().is_waiting() {
-                let sys = self.roots.sys.clone();
-                let found = tokio::task::spawn_blocking(move || sysfs::scan(&sys)).await;
+                let (sys, open) = (self.roots.sys.clone(), self.book().taken());
+                let found = tokio::task::spawn_blocking(move || sysfs::scan(&sys, &open)).await;
                 for line in self.looked(
                     found.unwrap_or_else(|error| Err(error.into())),
                     &mut notices,
