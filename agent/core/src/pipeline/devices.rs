@@ -9,6 +9,9 @@ use crate::devices::{DeviceAction, DeviceRequest, SetRequest};
 use crate::effect::{Effect, Note, QueryId};
 use crate::units::{Mono, PortId};
 
+/// Devices that an error names.
+const NAMES_SHOWN_MAX: usize = 8;
+
 impl Gateway {
     pub(super) fn on_device_request(&mut self, id: QueryId, request: &DeviceRequest, now: Mono) {
         let answer = match request {
@@ -51,11 +54,27 @@ impl Gateway {
         let known = |uid: &DeviceUid| {
             self.devices.get(*uid).is_some() || self.ledger.device(*uid).is_some()
         };
-        self.config.names.find(device).filter(known).ok_or_else(|| {
-            format!(
-                "no device is called \"{device}\": `forebay device ls` shows all that were heard of"
-            )
-        })
+        let found = self.config.names.find(device).filter(known);
+        found.ok_or_else(|| self.unknown_device(device))
+    }
+
+    /// What there is instead: the devices that are connected, the first of them.
+    fn unknown_device(&self, device: &str) -> String {
+        let connected = self.devices.iter().filter(|(_, d)| d.link.is_some());
+        let mut names: Vec<_> = connected
+            .map(|(uid, _)| self.config.names.name(uid))
+            .collect();
+        let more = names.len().saturating_sub(NAMES_SHOWN_MAX);
+        names.truncate(NAMES_SHOWN_MAX);
+        let connected = match (names.is_empty(), more) {
+            (true, _) => String::from("none is connected"),
+            (false, 0) => format!("connected are {}", names.join(", ")),
+            (false, more) => format!("connected are {} and {more} more", names.join(", ")),
+        };
+        format!(
+            "no device is called \"{device}\": {connected}; `forebay device ls` shows all that were \
+             heard of"
+        )
     }
 
     /// Hands on what the session of a port heard that is no reading.

@@ -11,7 +11,7 @@ use crate::terminal::print_line;
 #[must_use]
 pub(super) fn number(value: &Value) -> String {
     match value.as_f64() {
-        Some(figure) if figure.fract() == 0.0 && figure.abs() < 1e9 => format!("{figure:.0}"),
+        Some(figure) if figure.fract() == 0.0 && figure.abs() < 1e15 => format!("{figure:.0}"),
         Some(figure) => format!("{figure:.3}"),
         None => String::from("-"),
     }

@@ -58,7 +58,12 @@ pub(in crate::cli) fn run(args: &LogArgs) -> ExitCode {
         if target.json && !args.follow {
             return print_line(&lines.to_string());
         }
-        for line in lines["lines"].as_array().into_iter().flatten() {
+        let said = lines["lines"].as_array().map_or(&[][..], Vec::as_slice);
+        if said.is_empty() && !args.follow {
+            let device = lines["device"].as_str().unwrap_or_default();
+            return print_line(&format!("no line of {device} yet"));
+        }
+        for line in said {
             let line = if target.json {
                 line.to_string()
             } else {

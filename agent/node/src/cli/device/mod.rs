@@ -6,7 +6,7 @@ mod show;
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use forebay_core::devices::{DeviceRequest, SetRequest};
 use forebay_core::limits::{PERIOD_US_MAX, PERIOD_US_MIN};
 use serde_json::Value;
@@ -80,7 +80,7 @@ pub(super) struct Named {
 
 /// Changes how a channel of a device is sampled
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(group = ArgGroup::new("what").required(true).multiple(true), after_help = "\
 Example:
   forebay device set boiler --channel temperature --period 500ms --threshold 0.5
 
@@ -93,12 +93,12 @@ pub(super) struct SetArgs {
     /// Channel of the device, such as temperature
     #[arg(long)]
     channel: String,
-    /// Time between samples, 1ms to 1h; \"built\" for what the firmware was built with
-    #[arg(long, value_name = "DURATION", value_parser = parse_period)]
+    /// Time between samples, 1ms to 1h; "built" for what the firmware was built with
+    #[arg(long, value_name = "DURATION", value_parser = parse_period, group = "what")]
     period: Option<u32>,
     /// Samples that differ by less from the last that was sent are left out, but for each
     /// 64th; in the channel's unit, 0 sends all
-    #[arg(long, value_name = "VALUE", value_parser = parse_threshold, required_unless_present = "period")]
+    #[arg(long, value_name = "VALUE", value_parser = parse_threshold, group = "what")]
     threshold: Option<f64>,
     /// Keep nothing of it: until the device is reset
     #[arg(long)]

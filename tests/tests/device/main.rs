@@ -1,0 +1,8 @@
+//! Devices from the shell: `forebay device` against a running agent, with simulated
+//! devices and with the firmware on QEMU.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail the test too
+
+mod qemu;
+mod sim;
+mod site;
