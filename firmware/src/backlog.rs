@@ -39,8 +39,8 @@ pub(crate) struct Backlog<const N: usize> {
     cursor_index: usize,
     /// Ordinal after the last that was ever sent.
     sent_end: u64,
-    /// The last item sent was a span from the front.
-    after_front_gap: bool,
+    /// So many times in a row all gaps of the front were sent, and no reading since.
+    fronts_sent: u8,
     acked: u64,
     waiting: u64,
     /// Most that ever waited at once.
@@ -58,7 +58,7 @@ impl<const N: usize> Backlog<N> {
             cursor: 0,
             cursor_index: 0,
             sent_end: 0,
-            after_front_gap: false,
+            fronts_sent: 0,
             acked: 0,
             waiting: 0,
             high: 0,
@@ -239,8 +239,13 @@ impl<const N: usize> Backlog<N> {
 
     /// Moves the cursor behind the item there; it counts as sent.
     pub(crate) fn advance(&mut self) {
-        self.after_front_gap = self.cursor < self.ring_start();
+        let gap_of_front = self.cursor < self.ring_start();
         self.step();
+        if !gap_of_front {
+            self.fronts_sent = 0;
+        } else if self.cursor >= self.ring_start() {
+            self.fronts_sent = self.fronts_sent.saturating_add(1);
+        }
         self.sent_end = self.sent_end.max(self.cursor);
     }
 
@@ -259,7 +264,9 @@ impl<const N: usize> Backlog<N> {
         }
         self.cursor_index += sent;
         self.cursor += sent as u64;
-        self.after_front_gap &= sent == 0;
+        if sent > 0 {
+            self.fronts_sent = 0;
+        }
         self.sent_end = self.sent_end.max(self.cursor);
     }
 
@@ -282,6 +289,8 @@ impl<const N: usize> Backlog<N> {
     pub(crate) fn rewind(&mut self) {
         self.cursor = self.base;
         self.cursor_index = 0;
+        // The gap is sent again because it was not acked, not because of a new one.
+        self.fronts_sent = 0;
     }
 
     /// Ordinal of the oldest element in the ring.
@@ -291,10 +300,11 @@ impl<const N: usize> Backlog<N> {
 
     /// To be called before a gap is sent. With more produced than the line carries,
     /// the next readings are overwritten while their gap is being sent, and nothing
-    /// but gaps would ever be sent. So a second gap in a row takes an eighth of the
-    /// ring along: those readings would be lost in any case.
+    /// but gaps would ever be sent. So the third time in a row an eighth of the ring
+    /// goes along: those readings would be lost in any case. Once or twice a slow
+    /// device overwrites one just then too, and would lose them for nothing.
     pub(crate) fn shed_when_overrun(&mut self) {
-        let overrun = self.after_front_gap && self.cursor < self.ring_start();
+        let overrun = self.fronts_sent >= 2 && self.cursor < self.ring_start();
         if !overrun || self.ring.len() < N {
             return;
         }

@@ -234,7 +234,7 @@ fn a_marker_does_not_overflow() {
 }
 
 #[test]
-fn overrun_takes_an_eighth_along_but_a_single_gap_nothing() {
+fn overrun_takes_an_eighth_along_but_a_gap_or_two_nothing() {
     let mut backlog = Backlog::<64>::new();
     let push = |backlog: &mut Backlog<64>, count: u64| {
         for _ in 0..count {
@@ -242,17 +242,45 @@ fn overrun_takes_an_eighth_along_but_a_single_gap_nothing() {
             backlog.push(reading(ordinal));
         }
     };
-    push(&mut backlog, 70);
-    backlog.shed_when_overrun();
-    assert_eq!(backlog.waiting(), 64, "the first gap");
-    backlog.advance();
-    push(&mut backlog, 1);
-    backlog.shed_when_overrun();
-    assert_eq!(backlog.waiting(), 56, "the second in a row");
-    backlog.advance();
+    for (name, pushed, waiting) in [
+        ("the first gap", 70, 64),
+        ("the second in a row", 1, 64),
+        ("the third", 1, 56),
+    ] {
+        push(&mut backlog, pushed);
+        backlog.shed_when_overrun();
+        assert_eq!(backlog.waiting(), waiting, "{name}");
+        backlog.advance();
+    }
     push(&mut backlog, 8);
     assert!(
         matches!(backlog.at_cursor(), Some(Item::Reading(_))),
         "room for Data now"
     );
+}
+
+#[test]
+fn gaps_sent_again_or_side_by_side_are_no_overrun() {
+    let mut backlog = Backlog::<64>::new();
+    let push = |backlog: &mut Backlog<64>, count: u64| {
+        for ordinal in 0..count {
+            backlog.push(reading(ordinal));
+        }
+    };
+    push(&mut backlog, 64);
+    for _ in 0..5 {
+        backlog.advance();
+    }
+    // Five that were sent and five that were not: two spans.
+    push(&mut backlog, 10);
+    for _ in 0..3 {
+        backlog.rewind();
+        for _ in 0..2 {
+            backlog.shed_when_overrun();
+            backlog.advance();
+        }
+        push(&mut backlog, 1);
+        backlog.shed_when_overrun();
+        assert_eq!(backlog.waiting(), 64);
+    }
 }

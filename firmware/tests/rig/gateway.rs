@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use forebay_firmware::wire::ids::{BootId, Ordinal};
-use forebay_firmware::wire::message::{Ack, Gap, GapReason, HelloAck, Reading};
+use forebay_firmware::wire::message::{Ack, CmdResult, Gap, GapReason, Health, HelloAck, Reading};
 use forebay_firmware::wire::{Counters, Deframer, DeviceMessage, GatewayMessage};
 
 use super::line_of;
@@ -33,6 +33,9 @@ pub struct Gateway {
     /// Frames with nothing new in them.
     pub duplicate_frames: u64,
     pub data_frames: u64,
+    /// Every Health and result that came.
+    pub healths: Vec<Health>,
+    pub results: Vec<CmdResult>,
     /// Earlier boots whose last gap is to be acked once it is durable.
     closed: Vec<(BootId, u64)>,
 }
@@ -130,10 +133,15 @@ impl Gateway {
                     &vec![Taken::Gap(gap.reason); gap.count as usize],
                 )
             }
-            DeviceMessage::SyncReply(_)
-            | DeviceMessage::Health(_)
-            | DeviceMessage::CmdResult(_)
-            | DeviceMessage::Log(_) => None,
+            DeviceMessage::Health(health) => {
+                self.healths.push(health);
+                None
+            }
+            DeviceMessage::CmdResult(result) => {
+                self.results.push(result);
+                None
+            }
+            DeviceMessage::SyncReply(_) | DeviceMessage::Log(_) => None,
         }
     }
 

@@ -35,7 +35,8 @@ impl Random {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    pub byte_us: u64,
+    /// Time of a byte on the line, ns.
+    pub byte_ns: u64,
     /// Of 1,000 lines, so many are damaged on their way, in each direction.
     pub damaged_per_mille: u64,
     pub sample_period_us: u64,
@@ -50,9 +51,14 @@ struct Wire {
     lines: VecDeque<(u64, Vec<u8>)>,
 }
 
+/// How long a line of so many bytes takes.
+fn line_us(bytes: usize, byte_ns: u64) -> u64 {
+    (bytes as u64 * byte_ns).div_ceil(1_000)
+}
+
 impl Wire {
-    fn send(&mut self, now: u64, bytes: Vec<u8>, byte_us: u64) {
-        self.free_at = self.free_at.max(now) + bytes.len() as u64 * byte_us;
+    fn send(&mut self, now: u64, bytes: Vec<u8>, byte_ns: u64) {
+        self.free_at = self.free_at.max(now) + line_us(bytes.len(), byte_ns);
         self.lines.push_back((self.free_at, bytes));
     }
 
@@ -77,6 +83,10 @@ pub struct World<const N: usize> {
     /// Nothing gets through in either direction while true.
     pub unplugged: bool,
     pub sampling: bool,
+    /// The line gives the device back what it says.
+    pub echoes: bool,
+    /// When each of the gateway's `healths` came.
+    pub healths_at: Vec<u64>,
     /// Ordinals given out, by boot.
     pub produced: BTreeMap<BootId, u64>,
     /// How far in the world's time the device's clock started.
@@ -103,6 +113,8 @@ impl<const N: usize> World<N> {
             now: 0,
             unplugged: false,
             sampling: true,
+            echoes: false,
+            healths_at: Vec::new(),
             produced: BTreeMap::new(),
             boot_at: 0,
             next_sample: 0,
@@ -181,6 +193,11 @@ impl<const N: usize> World<N> {
             for reply in self.gateway.take(&bytes) {
                 self.reply(reply);
             }
+            self.healths_at.resize(self.gateway.healths.len(), self.now);
+            if self.echoes {
+                let tick = self.tick();
+                self.device.on_rx(&bytes, tick);
+            }
             self.commit_at.get_or_insert(self.now + self.plan.commit_us);
         }
         if self.commit_at.is_some_and(|at| at <= self.now) {
@@ -202,15 +219,15 @@ impl<const N: usize> World<N> {
             }
             let damaged = self.damage(line[..bytes].to_vec());
             // A cut line takes as long as a whole one.
-            self.up.free_at = self.now + bytes as u64 * self.plan.byte_us;
+            self.up.free_at = self.now + line_us(bytes, self.plan.byte_ns);
             self.up.lines.push_back((self.up.free_at, damaged));
         }
         assert!(self.device.stats().closes(), "{:?}", self.device.stats());
     }
 
-    fn reply(&mut self, bytes: Vec<u8>) {
+    pub fn reply(&mut self, bytes: Vec<u8>) {
         let bytes = self.damage(bytes);
-        self.down.send(self.now, bytes, self.plan.byte_us);
+        self.down.send(self.now, bytes, self.plan.byte_ns);
     }
 
     /// When something happens next.
