@@ -256,10 +256,10 @@ impl<const N: usize> Backlog<N> {
             return;
         }
         let mut sent = 0;
-        for slot in self.ring.from(self.cursor_index) {
-            match slot {
-                Slot::Reading(reading) if take(&reading) => sent += 1,
-                Slot::Reading(_) | Slot::Lost { .. } => break,
+        for reading in self.ring.readings_from(self.cursor_index) {
+            match reading {
+                Some(reading) if take(&reading) => sent += 1,
+                Some(_) | None => break,
             }
         }
         self.cursor_index += sent;

@@ -2,6 +2,8 @@
 //! that 0 can end it. Only for blocks of at most 254 bytes, where it adds exactly
 //! one byte; longer ones are not frames of this link (see [`crate::limits`]).
 
+use core::cell::Cell;
+
 /// Longest block that one code byte can reach over.
 pub const BLOCK_BYTES_MAX: usize = 254;
 
@@ -23,19 +25,54 @@ pub fn encode_in_place(block: &mut [u8]) {
         !block.is_empty() && block.len() <= 1 + BLOCK_BYTES_MAX,
         "not one COBS block"
     );
-    let mut code_at = 0;
-    let mut code = 1u8;
-    for at in 1..block.len() {
-        if block[at] == 0 {
-            block[code_at] = code;
-            code_at = at;
-            code = 1;
-        } else {
-            // At most 254 payload bytes: the code ends at 255.
-            code += 1;
+    let mut codes = Codes::new(block);
+    codes.rest().iter().for_each(|byte| codes.pass(byte));
+    codes.end();
+}
+
+/// The code byte that is not known yet: for whoever looks at each byte anyway.
+/// Cells, because the code is written while the bytes behind it are read.
+#[derive(Debug)]
+pub(crate) struct Codes<'a> {
+    open: &'a Cell<u8>,
+    /// What its code would be if the next byte were 0.
+    code: u8,
+    rest: &'a [Cell<u8>],
+}
+
+impl<'a> Codes<'a> {
+    /// `block[0]` is room for the first code byte.
+    pub(crate) fn new(block: &'a mut [u8]) -> Self {
+        let cells = Cell::from_mut(block).as_slice_of_cells();
+        let (open, rest) = cells.split_first().expect("a block has room for its code");
+        Codes {
+            open,
+            code: 1,
+            rest,
         }
     }
-    block[code_at] = code;
+
+    /// What is to be passed, in order.
+    pub(crate) fn rest(&self) -> &'a [Cell<u8>] {
+        self.rest
+    }
+
+    #[inline]
+    pub(crate) fn pass(&mut self, byte: &'a Cell<u8>) {
+        if byte.get() == 0 {
+            self.end();
+            self.open = byte;
+            self.code = 0;
+        }
+        // At most 254 bytes behind the first code: it ends at 255.
+        self.code = self.code.wrapping_add(1);
+    }
+
+    /// The block ends here.
+    #[inline]
+    pub(crate) fn end(&self) {
+        self.open.set(self.code);
+    }
 }
 
 /// Decodes `block` (no 0 in it) to its front and returns the payload's length.

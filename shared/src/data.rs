@@ -275,20 +275,24 @@ impl<'a> DataBuilder<'a> {
 
 /// Writes one record and returns its length.
 fn write_record(out: &mut [u8; RECORD_BYTES_MAX], before: Tick, reading: &Reading) -> usize {
-    const FITS: &str = "a record has at most RECORD_BYTES_MAX bytes";
     let mut head = reading.channel.0;
     let mut used = 1;
-    let delta = reading.tick.0.abs_diff(before.0);
-    if delta == 0 {
-        head |= FLAG_SAME_TICK;
-    } else {
-        if reading.tick < before {
-            head |= FLAG_EARLIER;
+    match reading.tick.0.checked_sub(before.0) {
+        Some(0) => head |= FLAG_SAME_TICK,
+        // Nearly all: 32-bit chips are slow with more.
+        Some(ahead) if ahead <= u64::from(u32::MAX) => {
+            used = varint::put_u32(out, used, ahead as u32);
         }
-        used += varint::write_u64(&mut out[used..], delta).expect(FITS);
+        Some(_) | None => {
+            if reading.tick < before {
+                head |= FLAG_EARLIER;
+            }
+            let delta = reading.tick.0.abs_diff(before.0);
+            let long = varint::write_u64(&mut out[used..], delta);
+            used += long.expect("a record has at most RECORD_BYTES_MAX bytes");
+        }
     }
-    let value = u64::from(varint::zigzag(reading.value));
-    used += varint::write_u64(&mut out[used..], value).expect(FITS);
+    used = varint::put_u32(out, used, varint::zigzag(reading.value));
     if reading.quality != Quality::Ok {
         head |= FLAG_QUALITY;
         out[used] = reading.quality as u8;

@@ -2,8 +2,8 @@
 //! caller's buffer and checks one that the [`crate::deframer`] cut out.
 //! Bound: [`LINE_BYTES_MAX`] bytes. Knows kinds, but nothing of bodies.
 
-use crate::cobs;
-use crate::crc::crc32;
+use crate::cobs::{self, Codes};
+use crate::crc::{Crc, crc32};
 use crate::limits::{BODY_BYTES_MAX, FRAME_OVERHEAD_BYTES, LINE_BYTES_MAX};
 
 /// High half of every kind byte. Another number is another link.
@@ -149,10 +149,20 @@ pub(crate) fn body_room(out: &mut [u8]) -> Result<&mut [u8], NoRoom> {
 pub(crate) fn close(out: &mut [u8], kind_byte: u8, body_bytes: usize) -> usize {
     let crc_at = BODY_AT + body_bytes;
     out[1] = kind_byte;
-    let crc = crc32(&out[1..crc_at]);
-    out[crc_at..crc_at + CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
     let end = crc_at + CRC_BYTES;
-    cobs::encode_in_place(&mut out[..end]);
+    // One pass for CRC and COBS: on a chip the look at each byte is what costs.
+    let mut codes = Codes::new(&mut out[..end]);
+    let mut crc = Crc::new();
+    let (checked, check) = codes.rest().split_at(crc_at - 1);
+    for byte in checked {
+        crc.take(byte.get());
+        codes.pass(byte);
+    }
+    for (byte, part) in check.iter().zip(crc.finish().to_le_bytes()) {
+        byte.set(part);
+        codes.pass(byte);
+    }
+    codes.end();
     out[end] = DELIMITER;
     end + 1
 }

@@ -35,6 +35,29 @@ fn write_u32(out: &mut [u8], mut value: u32) -> Option<usize> {
     None
 }
 
+/// Writes `value` at `at` of a buffer that has room for it, and returns the place behind.
+///
+/// # Panics
+/// When it does not.
+#[inline]
+pub(crate) fn put_u32(out: &mut [u8], at: usize, value: u32) -> usize {
+    let (mut at, mut value) = (at, value);
+    // Most take two bytes, written as one.
+    if (0x80..0x4000).contains(&value) {
+        let both = (value & 0x7F | 0x80 | value << 1 & 0x7F00) as u16;
+        out[at..at + 2].copy_from_slice(&both.to_le_bytes());
+        return at + 2;
+    }
+    while value >= 0x80 {
+        // The mask keeps seven bits: the cast loses nothing.
+        out[at] = (value & 0x7F) as u8 | 0x80;
+        at += 1;
+        value >>= 7;
+    }
+    out[at] = value as u8;
+    at + 1
+}
+
 /// Bytes that `value` takes.
 #[must_use]
 pub fn len_u64(value: u64) -> usize {

@@ -9,6 +9,7 @@ use clap::Subcommand as Subcommands;
 use crate::boards::{self, Board};
 use crate::cargo::{cargo, run as run_command, target_dir};
 use crate::elf::{Footprint, footprint};
+use crate::icount;
 use crate::report::{Failed, Report};
 use crate::setup;
 use crate::workspace::Workspace;
@@ -19,6 +20,8 @@ pub(crate) enum Verb {
     Build,
     /// Builds, then prints flash and RAM of each board against its budget.
     Size,
+    /// Builds, then counts instructions in QEMU against the budget.
+    Icount,
     /// Builds, then runs the QEMU board until Ctrl-C.
     ///
     /// The board's UART is a TCP server on loopback: name `tcp:127.0.0.1:PORT` as a
@@ -46,6 +49,7 @@ pub(crate) fn run(verb: &Verb, ws: &Workspace, report: &mut Report) -> Result<()
     match verb {
         Verb::Build => Ok(()),
         Verb::Size => report.step("firmware: size", || size(ws, &boards)),
+        Verb::Icount => report.step("firmware: icount", || icount(ws, &boards)),
         Verb::Qemu { port, qmp_port } => {
             report.step("firmware: qemu", || qemu(ws, &boards, *port, *qmp_port))
         }
@@ -103,6 +107,12 @@ fn size(ws: &Workspace, boards: &[Board]) -> Result<(), String> {
             over.join(", ")
         ))
     }
+}
+
+/// Counts in the program of that name beside the board's image.
+fn icount(ws: &Workspace, boards: &[Board]) -> Result<(), String> {
+    let image = image_path(ws, qemu_board(boards)?)?.with_file_name("icount");
+    icount::run(ws, QEMU_BOARD, QEMU_MACHINE, &image)
 }
 
 fn fits(found: Footprint, board: &Board) -> bool {

@@ -15,6 +15,7 @@ mod boards;
 mod cargo;
 mod elf;
 mod firmware;
+mod icount;
 mod lint;
 mod report;
 mod setup;
@@ -47,6 +48,7 @@ Examples:
   cargo xtask torture log          300 power cuts, 1,000 kills, damage, full disks
   cargo xtask bench log            what the log must reach, beside a plain file
   cargo xtask firmware size        flash and RAM of each board against its budget
+  cargo xtask firmware icount      instructions of a frame and of each interrupt
   cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386";
 
 #[derive(Subcommand)]

@@ -29,6 +29,7 @@ fn steps(ws: &Workspace, report: &mut Report, counts: &mut Counts) -> Result<(),
     setup::run(ws, report)?;
     lint::run(ws, report)?;
     firmware::run(&firmware::Verb::Size, ws, report)?;
+    firmware::run(&firmware::Verb::Icount, ws, report)?;
     report.step("build: release binary", || {
         run_command(cargo(ws.root(), &["build", "--release"]))
     })?;
