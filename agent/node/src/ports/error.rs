@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use super::Baud;
+
 /// Why a port cannot be opened. The operator acts; the port keeps trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenError {
@@ -34,6 +36,13 @@ pub enum OpenError {
     NotSerial {
         place: String,
         why: String,
+    },
+    /// Its driver does not run at that rate.
+    Rate {
+        place: String,
+        baud: Baud,
+        /// What it made of it, if it took it.
+        got: Option<u32>,
     },
     /// The TCP peer refused, did not answer, or has no address.
     Connect {
@@ -92,6 +101,13 @@ impl fmt::Display for OpenError {
             ),
             Self::NotSerial { place, why } => {
                 write!(f, "{place} does not work as a serial port: {why}")
+            }
+            Self::Rate { place, baud, got } => {
+                write!(f, "{place} does not run at {} baud", baud.0)?;
+                if let Some(got) = got {
+                    write!(f, " (its driver made {got} of it)")?;
+                }
+                write!(f, ": name a rate that it has in `baud`")
             }
             Self::Connect { place, why } => write!(f, "cannot connect to {place}: {why}"),
             Self::Io { place, why } => write!(f, "cannot open {place}: {why}"),

@@ -34,6 +34,8 @@ pub const NOTICE_BURST: u32 = 6;
 pub const NOTICE_EARN: Duration = Duration::from_secs(10);
 /// Rates that one serial port may be tried at.
 pub const BAUDS_MAX: usize = 8;
+/// A rate that is off by more garbles: half a bit in ten, shared by both ends.
+pub const RATE_OFF_PERCENT_MAX: u64 = 3;
 /// A serial line on which bytes come in for this long, and no frame, runs at
 /// another rate than its device; a device says Hello each second.
 pub const GARBLED_AFTER: Duration = Duration::from_millis(1900);

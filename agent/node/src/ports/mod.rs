@@ -25,6 +25,8 @@ mod carry;
 pub mod pty;
 mod serial;
 mod status;
+
+mod opener;
 mod worker;
 
 use std::fmt;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio_serial::{ClearBuffer, ErrorKind, SerialPort, SerialStream};
 
-use super::limits::DRAIN_STEP;
+use super::limits::{DRAIN_STEP, RATE_OFF_PERCENT_MAX};
 use super::status::Facts;
 use super::usb::sysfs;
 use super::{Baud, OpenError, holder, latency, sys};
@@ -56,6 +56,16 @@ pub(super) fn open(site: &Site) -> Result<Opened, OpenError> {
     let (path, baud) = (site.path.as_path(), site.baud);
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let stream = open_exclusive(site, &real)?;
+    // A driver that cannot do a rate takes the nearest that it has, without a word.
+    if let Ok(got) = stream.baud_rate()
+        && is_off(baud, got)
+    {
+        return Err(OpenError::Rate {
+            place: path.display().to_string(),
+            baud,
+            got: Some(got),
+        });
+    }
     // Many drivers have no such setting, and need none.
     let _ = sys::set_low_latency(&stream);
     let tty = site.tty.clone().or_else(|| tty_name(&real));
@@ -77,6 +87,12 @@ pub(super) fn open(site: &Site) -> Result<Opened, OpenError> {
             latency_ms,
         },
     })
+}
+
+/// Whether a line at `got` garbles what is sent at `asked`.
+fn is_off(asked: Baud, got: u32) -> bool {
+    let off = u64::from(asked.0.abs_diff(got));
+    off * 100 > u64::from(asked.0) * RATE_OFF_PERCENT_MAX
 }
 
 /// The system's name of a tty; none for a pty.
@@ -148,9 +164,10 @@ fn open_error(site: &Site, error: &tokio_serial::Error) -> OpenError {
     match error.kind() {
         // The crate's name for EBUSY and for a lock that somebody holds.
         ErrorKind::NoDevice => busy(site),
-        ErrorKind::InvalidInput => OpenError::NotSerial {
+        ErrorKind::InvalidInput => OpenError::Rate {
             place,
-            why: error.to_string(),
+            baud: site.baud,
+            got: None,
         },
         ErrorKind::Io(io::ErrorKind::NotFound) => OpenError::Missing { place },
         ErrorKind::Io(io::ErrorKind::PermissionDenied) => OpenError::Denied { place },
@@ -184,6 +201,21 @@ mod tests {
             ("not a number", "ttyUSBx", false),
         ] {
             assert_eq!(is_uart(tty), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn rates_of_a_driver_around_what_a_uart_stands() {
+        for (name, got, off) in [
+            ("as asked", 100_000, false),
+            ("limit-1", 102_999, false),
+            ("limit", 103_000, false),
+            ("limit+1", 103_001, true),
+            ("slower limit", 97_000, false),
+            ("slower limit+1", 96_999, true),
+            ("none", 0, true),
+        ] {
+            assert_eq!(is_off(Baud(100_000), got), off, "{name}");
         }
     }
 

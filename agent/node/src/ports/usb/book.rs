@@ -73,6 +73,12 @@ impl Book {
         Some(given.tty.clone())
     }
 
+    /// Whether [`Self::take`] has one for it.
+    pub(in crate::ports) fn has(&self, port: PortId) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|slot| slot.port == port && slot.given.is_some())
+    }
+
     /// The port has closed what it took, or could not open it. The tty is given
     /// again when it is seen again: it may have been pulled.
     pub(in crate::ports) fn give_back(&mut self, port: PortId) {

@@ -57,27 +57,26 @@ impl UsbPorts {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the port's board. Tells `absent` what is there instead, once, when
-    /// a look did not find it.
-    pub(in crate::ports) async fn take(
-        &self,
-        port: PortId,
-        mut absent: impl FnMut(Vec<String>),
-    ) -> UsbTty {
+    /// Waits for the port's board.
+    pub(in crate::ports) async fn take(&self, port: PortId) -> UsbTty {
         let mut looks = self.looks.subscribe();
-        let mut told = false;
         loop {
-            let looked = *looks.borrow_and_update() > 0;
+            looks.mark_unchanged();
             if let Some(tty) = self.book().take(port) {
                 return tty;
-            }
-            if looked && !told {
-                told = true;
-                absent(self.seen());
             }
             // The sender lives in `self`, so this cannot fail.
             let _ = looks.changed().await;
         }
+    }
+
+    /// Waits for a first look, and says what is there when it found no board for the
+    /// port.
+    pub(in crate::ports) async fn seen_without(&self, port: PortId) -> Option<Vec<String>> {
+        // As above.
+        let _ = self.looks.subscribe().wait_for(|looks| *looks > 0).await;
+        let has = self.book().has(port);
+        (!has).then(|| self.seen())
     }
 
     /// Some of what is there, for a message.
