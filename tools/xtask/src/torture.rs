@@ -1,5 +1,5 @@
-//! `cargo xtask torture`: the tests that cut the power, kill, damage and fill the
-//! disk, with as many rounds as asked. Knows no store: it runs the tests that CI
+//! `cargo xtask torture`: the tests that cut the power, kill, damage, fill the disk
+//! and spoil the cables, with as many rounds as asked. Knows no store: it runs the tests that CI
 //! runs, so that a replay is the same build.
 
 use std::io::{BufRead as _, BufReader};
@@ -18,6 +18,8 @@ const ROUNDS_VAR: &str = "FOREBAY_TORTURE_ROUNDS";
 const SEED_VAR: &str = "FOREBAY_TORTURE_SEED";
 /// The tests of the engine; all others are the log's.
 const ENGINE_PART: &str = "engine::";
+/// The test of the link that has rounds.
+const LINK_PART: &str = "rounds::";
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -26,11 +28,24 @@ pub(crate) enum Verb {
     /// Each power cut counts as one round; kills and the others follow in
     /// proportion: 300 rounds are 300 cuts and 1,000 kills.
     Log(LogArgs),
+    /// Devices on bad cables, resets, unplugs and kill -9: what was produced is upstream,
+    /// or declared lost, once.
+    Link(LinkArgs),
     /// kill -9 in the middle of ingest: derived topics stay equal to the byte.
     ///
     /// Each kill counts as one round; after it, all windows of the log are computed
     /// anew, without anything that the agent kept, and compared.
     Engine(EngineArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct LinkArgs {
+    /// Runs, each with eight devices and the next seed.
+    #[arg(long, default_value_t = 20)]
+    rounds: u64,
+    /// The first seed; a failure names the one to replay.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Args)]
@@ -59,29 +74,58 @@ pub(crate) struct LogArgs {
 /// # Errors
 /// A round that went wrong: what, where and how to replay it was printed.
 pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
-    let (seed, rounds, part, skipped) = match verb {
-        Verb::Log(LogArgs { rounds, seed, only }) => {
-            let part = only.as_ref().map(|part| format!("{part}::"));
-            (seed, rounds, part, Some(ENGINE_PART))
-        }
-        Verb::Engine(EngineArgs { rounds, seed }) => {
-            (seed, rounds, Some(ENGINE_PART.to_owned()), None)
-        }
-    };
-    println!("seed {seed}, {rounds} rounds");
+    let run = Run::of(verb);
+    println!("seed {}, {} rounds", run.seed, run.rounds);
     report.step("torture", || {
-        let mut test = vec!["test", "--workspace", "--test", "torture", "--quiet"];
-        test.extend(part.as_deref());
+        let mut test = vec!["test", "--workspace", "--test", run.target, "--quiet"];
+        test.extend(run.part.as_deref());
         let mut command = cargo(ws.root(), &test);
         command
             .args(["--", "--nocapture", "--test-threads=1"])
-            .args(skipped.map(|skipped| format!("--skip={skipped}")))
-            .env(ROUNDS_VAR, rounds.to_string())
-            .env(SEED_VAR, seed.to_string());
+            .args(run.skipped.map(|skipped| format!("--skip={skipped}")))
+            .env(ROUNDS_VAR, run.rounds.to_string())
+            .env(SEED_VAR, run.seed.to_string());
         let rows = rows_of(command)?;
         println!("\n{}", table(&rows));
         Ok(())
     })
+}
+
+/// Which tests, and what they are told.
+struct Run {
+    target: &'static str,
+    part: Option<String>,
+    skipped: Option<&'static str>,
+    rounds: u64,
+    seed: u64,
+}
+
+impl Run {
+    fn of(verb: &Verb) -> Self {
+        match verb {
+            Verb::Log(LogArgs { rounds, seed, only }) => Self {
+                target: "torture",
+                part: only.as_ref().map(|part| format!("{part}::")),
+                skipped: Some(ENGINE_PART),
+                rounds: *rounds,
+                seed: *seed,
+            },
+            Verb::Engine(EngineArgs { rounds, seed }) => Self {
+                target: "torture",
+                part: Some(ENGINE_PART.to_owned()),
+                skipped: None,
+                rounds: *rounds,
+                seed: *seed,
+            },
+            Verb::Link(LinkArgs { rounds, seed }) => Self {
+                target: "link",
+                part: Some(LINK_PART.to_owned()),
+                skipped: None,
+                rounds: *rounds,
+                seed: *seed,
+            },
+        }
+    }
 }
 
 /// Runs the tests, passes on what they print, and keeps the rows.

@@ -203,8 +203,12 @@ impl Board {
         channels.map(|(n, _)| self.sampler.missed(n)).sum()
     }
 
-    pub(super) fn poll_sample(&mut self, now: Tick) -> Option<ChannelNo> {
+    /// Takes over the periods that the gateway has set.
+    pub(super) fn follow(&mut self, now: Tick) {
         self.library.follow(&mut self.sampler, now);
+    }
+
+    pub(super) fn poll_sample(&mut self, now: Tick) -> Option<ChannelNo> {
         self.sampler.poll(now)
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::report::{count, describe, total};
+use super::report::{count, describe, shows, total};
 use super::{
     CableFaults, ClockPpm, RingSize, SamplePeriod, SimConfig, SimDevices, SimLines,
     UID_BASE_DEFAULT, spec,
@@ -14,6 +14,9 @@ use super::{
 
 /// How often the end of the drain is looked for.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
+
+/// How often it is looked for devices that were told to show where they are.
+const SHOW_LOOK: Duration = Duration::from_millis(100);
 
 /// Runs simulated devices that a gateway can open like real ones
 #[derive(Debug, Clone, clap::Args)]
@@ -155,7 +158,10 @@ fn simulate(args: &SimArgs) -> io::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        wait_for_end(args.duration).await?;
+        tokio::select! {
+            ended = wait_for_end(args.duration) => ended?,
+            failed = show(&devices, &mut out, args.json) => return Err(failed),
+        }
         devices.stop_sampling();
         // A second signal ends the drain.
         tokio::select! {
@@ -169,6 +175,21 @@ fn simulate(args: &SimArgs) -> io::Result<()> {
     }
     writeln!(out, "{}", total(&snapshots, args.json))?;
     out.flush()
+}
+
+/// Prints who is told to show where it is, until printing fails.
+async fn show(devices: &SimDevices, out: &mut impl Write, as_json: bool) -> io::Error {
+    loop {
+        tokio::time::sleep(SHOW_LOOK).await;
+        let lines: String = devices
+            .take_shows()
+            .into_iter()
+            .map(|device| shows(device, as_json) + "\n")
+            .collect();
+        if let Err(error) = out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
+            return error;
+        }
+    }
 }
 
 async fn wait_for_end(time: Option<Duration>) -> io::Result<()> {

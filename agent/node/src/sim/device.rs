@@ -10,9 +10,9 @@ use super::board::{Board, RingSize};
 use super::dice::hash;
 use super::drift::{ClockPpm, DeviceClock, Elapsed};
 use super::faults::ByteFaults;
-use super::limits::{LINES_PER_TURN_MAX, PENDING_BYTES_MAX, READ_BYTES_MAX};
+use super::limits::{LATE_US_MAX, LINES_PER_TURN_MAX, PENDING_BYTES_MAX, READ_BYTES_MAX};
 use super::line::{Line, WaitsFor};
-use super::snapshot::SimSnapshot;
+use super::snapshot::{SimShows, SimSnapshot};
 use super::source::{Figure, Source};
 use super::spec::CableFaults;
 use super::spells::{Moments, Spells};
@@ -51,6 +51,8 @@ pub(super) struct SimDevice {
     unplugged: bool,
     stall_count: u64,
     unplug_count: u64,
+    /// Seconds for which it is to show where it is, since it was asked last.
+    shows: Option<u8>,
     /// Bytes that left the transmitter and that the line has not taken.
     pending: Vec<u8>,
 }
@@ -97,6 +99,7 @@ impl SimDevice {
             unplugged: false,
             stall_count: 0,
             unplug_count: 0,
+            shows: None,
             pending: Vec::with_capacity(PENDING_BYTES_MAX),
         })
     }
@@ -203,9 +206,17 @@ impl SimDevice {
         }
     }
 
+    /// Every slot that is due, at the time of its grid, as an interrupt does it: this
+    /// computer wakes up once in a millisecond at best. What is later than
+    /// [`LATE_US_MAX`] is missed.
     fn sample(&mut self, now: Elapsed) {
-        let tick = self.tick(now);
-        while let Some(channel) = self.board.poll_sample(tick) {
+        let now = self.tick(now);
+        self.board.follow(now);
+        while let Some(due) = self.board.sample_deadline().filter(|due| *due <= now) {
+            let tick = due.max(Tick(now.0.saturating_sub(LATE_US_MAX)));
+            let Some(channel) = self.board.poll_sample(tick) else {
+                return;
+            };
             let figure = match self.sources[usize::from(channel.0)].read(tick) {
                 Figure::Value(value) => Ok(value),
                 Figure::Stale => Err(Quality::Stale),
@@ -236,17 +247,25 @@ impl SimDevice {
         self.act(now);
     }
 
-    /// Does what a command wants; there is nothing here that could blink.
+    /// Does what a command wants. There is nothing here that could blink: what it
+    /// shows is a line of the program.
     fn act(&mut self, now: Elapsed) {
         while let Some(action) = self.board.take_action() {
             match action {
-                Action::Identify { .. } => {}
+                Action::Identify { seconds } => self.shows = Some(seconds),
                 Action::Reboot => {
                     self.board.reset(ResetCause::Software);
                     self.booted = self.clock.tick(now);
                 }
             }
         }
+    }
+
+    /// Whether it was asked to show where it is, since the last look.
+    pub(super) fn take_shows(&mut self) -> Option<SimShows> {
+        let seconds = self.shows.take()?;
+        let uid = self.uid;
+        Some(SimShows { uid, seconds })
     }
 
     /// True: the line took everything.

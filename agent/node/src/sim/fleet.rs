@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::device::SimDevice;
 use super::drift::Elapsed;
-use super::limits::WAIT_MAX;
+use super::limits::{SHOWS_MAX, WAIT_MAX};
 use super::line::WaitsFor;
-use super::snapshot::SimSnapshot;
+use super::snapshot::{SimShows, SimSnapshot};
 use crate::ports::{Waited, wait};
 
 /// What the thread and its handle both see.
@@ -22,6 +22,7 @@ pub(super) struct Shared {
     sampling: AtomicBool,
     stopped: AtomicBool,
     snapshots: Mutex<Vec<SimSnapshot>>,
+    shows: Mutex<Vec<SimShows>>,
 }
 
 impl Shared {
@@ -30,6 +31,7 @@ impl Shared {
             sampling: AtomicBool::new(true),
             stopped: AtomicBool::new(false),
             snapshots: Mutex::new(devices.iter().map(SimDevice::snapshot).collect()),
+            shows: Mutex::new(Vec::new()),
         }
     }
 
@@ -38,6 +40,11 @@ impl Shared {
         self.snapshots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Devices that were told to show where they are, since the last look.
+    pub(super) fn shows(&self) -> MutexGuard<'_, Vec<SimShows>> {
+        self.shows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn stop_sampling(&self) {
@@ -132,6 +139,12 @@ impl Fleet {
             slot.device.turn(now, sampling);
             slot.due = slot.device.deadline(now, sampling);
             turned.push((at, slot.device.snapshot()));
+            if let Some(shows) = slot.device.take_shows() {
+                let mut all = self.shared.shows();
+                if all.len() < SHOWS_MAX {
+                    all.push(shows);
+                }
+            }
         }
         let mut snapshots = self.shared.snapshots();
         for (at, snapshot) in turned {

@@ -9,6 +9,11 @@ pub const RATE_HZ_MAX: u32 = 10_000;
 /// Longest wait of the simulator's thread, and so the longest time until a
 /// stop, or a gateway that opens a port, is noticed.
 pub const WAIT_MAX: Duration = Duration::from_millis(50);
+/// A sample is taken at most this long after its slot, us; later ones are missed.
+pub const LATE_US_MAX: u64 = 2 * WAIT_MAX.as_micros() as u64;
+/// Devices that were told to show where they are and that nobody looked at; more are
+/// not kept.
+pub const SHOWS_MAX: usize = 64;
 /// Bytes read from one device's line before the next device has its turn.
 pub const READ_BYTES_MAX: usize = 4096;
 /// Bytes that wait for a line that takes no more; the device's transmitter

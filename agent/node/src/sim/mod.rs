@@ -47,7 +47,7 @@ pub use cli::{SimArgs, run};
 pub use config::{SamplePeriod, SimConfig, SimLines, UID_BASE_DEFAULT};
 pub use drift::ClockPpm;
 pub use faults::{ByteFaults, FaultCounts, FaultRates};
-pub use snapshot::SimSnapshot;
+pub use snapshot::{SimShows, SimSnapshot};
 pub use spec::CableFaults;
 pub use spells::Spell;
 
@@ -208,6 +208,11 @@ impl SimDevices {
     /// One per device, in order.
     pub fn snapshot(&self) -> Vec<SimSnapshot> {
         self.shared.snapshots().clone()
+    }
+
+    /// Devices that were told to show where they are, since the last call.
+    pub fn take_shows(&self) -> Vec<SimShows> {
+        std::mem::take(&mut self.shared.shows())
     }
 
     /// No new readings; what the devices hold still goes out and is acked.

@@ -4,7 +4,7 @@
 use forebay_firmware::wire::message::GapReason;
 use serde_json::{Map, Value, json};
 
-use super::{SimDeviceInfo, SimPlace, SimSnapshot};
+use super::{SimDeviceInfo, SimPlace, SimShows, SimSnapshot};
 
 pub(super) fn describe(info: &SimDeviceInfo, as_json: bool) -> String {
     let (key, place) = match &info.place {
@@ -22,6 +22,18 @@ pub(super) fn describe(info: &SimDeviceInfo, as_json: bool) -> String {
             info.uid,
             info.channels.join(", ")
         )
+    }
+}
+
+/// What a board would blink.
+pub(super) fn shows(shows: SimShows, as_json: bool) -> String {
+    let SimShows { uid, seconds } = shows;
+    if as_json {
+        json!({"uid": uid.to_string(), "identify_s": seconds}).to_string()
+    } else if seconds == 0 {
+        format!("device {uid}: shown no longer")
+    } else {
+        format!("device {uid}: here I am, for {seconds} s")
     }
 }
 

@@ -61,3 +61,10 @@ impl SimSnapshot {
         self.waiting > 0 || self.owed_boots > 0
     }
 }
+
+/// A device was told to show where it is; 0 seconds: no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimShows {
+    pub uid: DeviceUid,
+    pub seconds: u8,
+}

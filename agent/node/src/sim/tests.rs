@@ -287,7 +287,7 @@ async fn an_unplugged_gateway_finds_everything_that_it_missed() {
 
 #[tokio::test]
 async fn a_gateway_that_never_reads_stops_no_sampling_and_the_loss_is_counted() {
-    let devices = SimDevices::spawn(made_up(2, 2500.0)).unwrap();
+    let devices = SimDevices::spawn(made_up(2, 1000.0)).unwrap();
     let paths = devices.paths();
     // Has the line open, and takes nothing from it.
     let deaf = std::fs::OpenOptions::new()

@@ -1,0 +1,85 @@
+//! A line that is nearly full, and loses frames.
+
+use std::time::{Duration, Instant};
+
+use forebay_node::sim::FaultRates;
+use forebay_tests::cable::Way;
+
+use super::rig::{PLAN, Plan, Rig};
+
+/// Bytes of a full frame of readings on the line.
+const FRAME_BYTES: f64 = 97.0;
+
+/// The rates that a line must carry with every hundredth frame lost, none missing.
+/// A device has a window of frames on the way: at thousands of readings a second it
+/// is acked in time only by a gateway that syncs each block.
+#[test]
+fn nearly_full_lines_that_lose_a_frame_in_a_hundred_lose_no_reading() {
+    for (name, baud, readings_per_s, log) in [
+        ("115,200", 115_200, 1_500_u32, ""),
+        ("921,600", 921_600, 6_000, "sync = \"every_block\"\n"),
+    ] {
+        let plan = Plan {
+            hz: f64::from(readings_per_s) / 2.0,
+            ring: 8192,
+            log,
+            ..PLAN
+        };
+        let mut rig = Rig::start(&plan);
+        rig.goes_on(100);
+        let cable = &rig.cables[0];
+        cable.pace(baud);
+        cable.rates(FaultRates {
+            flip: 0.01 / FRAME_BYTES,
+            ..FaultRates::default()
+        });
+        let (start, before) = (Instant::now(), rig.device(0));
+        let enough = before.produced + u64::from(readings_per_s) * 8;
+        rig.until("eight seconds of readings", |all| all[0].produced >= enough);
+        let took = start.elapsed();
+        let now = rig.device(0);
+        let per_s = (now.acked - before.acked) as f64 / took.as_secs_f64();
+        assert_eq!(now.gaps, 0, "{name}: {now:?}");
+        // Behind by what is on its way, not by more and more.
+        assert!(
+            per_s > 0.8 * f64::from(readings_per_s),
+            "{name}: {per_s} readings/s"
+        );
+        assert!(
+            rig.cables[0].counts(Way::ToGateway).faults.flips > 0,
+            "{name}"
+        );
+        rig.cables[0].rates(FaultRates::default());
+        let device = rig.settle()[0];
+        assert_eq!((device.gaps, device.acked), (0, device.produced), "{name}");
+    }
+}
+
+/// A line that is slower than its device: what cannot be sent is lost, and the
+/// gateway shows it within seconds, in the middle of the load.
+#[test]
+fn drops_of_a_device_that_is_too_fast_are_known_while_it_is() {
+    let plan = Plan {
+        hz: 1_000.0,
+        ring: 256,
+        ..PLAN
+    };
+    let mut rig = Rig::start(&plan);
+    rig.goes_on(100);
+    rig.cables[0].pace(57_600);
+    rig.until("the first drop", |all| all[0].gaps > 0);
+    let start = Instant::now();
+    forebay_tests::wait::until("the gateway knows", super::rig::LIMIT, || {
+        let ledger = rig.known(0)?["ledger"].take();
+        let gaps = ledger["gaps"]["total"].as_u64().filter(|gaps| *gaps > 0);
+        gaps.ok_or(ledger.to_string())
+    });
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+    rig.cables[0].pace(0);
+    let device = rig.settle()[0];
+    assert_eq!(device.acked + device.gaps, device.produced);
+}
