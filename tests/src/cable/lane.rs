@@ -40,6 +40,7 @@ pub struct Lane {
     burst: usize,
     garbled: bool,
     stalled: bool,
+    lossy: bool,
     counts: LaneCounts,
 }
 
@@ -55,6 +56,7 @@ impl Lane {
             burst: 0,
             garbled: false,
             stalled: false,
+            lossy: false,
             counts: LaneCounts::default(),
         }
     }
@@ -88,6 +90,17 @@ impl Lane {
     /// Nothing comes out, and soon nothing goes in.
     pub fn set_stalled(&mut self, stalled: bool) {
         self.stalled = stalled;
+    }
+
+    /// What its end does not take at once is lost, as in a UART that nobody reads;
+    /// else it waits, as behind a flow control.
+    pub fn set_lossy(&mut self, lossy: bool) {
+        self.lossy = lossy;
+    }
+
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        self.lossy
     }
 
     /// Whether it takes bytes now.

@@ -292,10 +292,10 @@ impl Carrier {
             };
             match taken {
                 Some(count) => drop(leftover.drain(..count)),
-                None => {
-                    state.lane(way).lose(leftover.len());
-                    leftover.clear();
-                }
+                None => lose(state.lane(way), leftover),
+            }
+            if state.lane(way).is_lossy() {
+                lose(state.lane(way), leftover);
             }
         }
     }
@@ -318,6 +318,11 @@ impl Carrier {
         // Nothing to be done about a wait that fails: the next turn is early.
         let _ = wait(&mut waited, most);
     }
+}
+
+fn lose(lane: &mut Lane, bytes: &mut Vec<u8>) {
+    lane.lose(bytes.len());
+    bytes.clear();
 }
 
 #[cfg(test)]

@@ -1,11 +1,20 @@
 //! Lines that go away, come back, hang, or are not there.
 
 use std::fs;
+use std::io::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_node::sim::FaultRates;
+use forebay_core::units::Mono;
+use forebay_node::ports::pty::Pty;
+use forebay_node::ports::{MonoClock, PortConfig, PortEventKind, PortId, PortPlace, Ports};
 use forebay_tests::cable::Way;
+use forebay_tests::process::send;
 use forebay_tests::wait;
+use forebay_wire::GatewayMessage;
+use forebay_wire::limits::LINE_BYTES_MAX;
+use forebay_wire::message::SyncReq;
+use tokio::sync::mpsc;
 
 use super::rig::{LIMIT, PLAN, Plan, Rig};
 
@@ -134,6 +143,74 @@ fn how_bytes_are_cut_does_not_matter() {
     assert_eq!(rig.settle()[0].gaps, 0);
 }
 
+/// The system keeps a few kilobytes of a line that nobody reads: more than a device
+/// has on its way unacked. What does not fit would be lost on the wire, as in a UART.
+#[test]
+fn what_an_agent_that_was_held_up_could_not_read_comes_again() {
+    let mut rig = Rig::start(&Plan {
+        hz: 500.0,
+        ring: 8192,
+        ..PLAN
+    });
+    rig.goes_on(200);
+    rig.cables[0].set(Way::ToGateway, |lane| lane.set_lossy(true));
+    let agent = rig.agent.as_ref().unwrap().id().to_string();
+    send("STOP", &agent);
+    rig.until("four seconds without a reader", |all| {
+        all[0].waiting >= 4_000
+    });
+    send("CONT", &agent);
+    rig.goes_on(500);
+    assert_eq!(rig.settle()[0].gaps, 0);
+}
+
+/// The last byte of a frame is not kept back by anything, however slowly it comes.
+#[tokio::test]
+async fn a_frame_is_there_when_its_last_byte_is() {
+    let pty = Pty::open().unwrap();
+    let clock = MonoClock::start();
+    let (sender, mut events) = mpsc::channel(64);
+    let config = PortConfig {
+        id: PortId(0),
+        name: "p".to_owned(),
+        place: PortPlace::Serial {
+            path: pty.slave().to_path_buf(),
+            bauds: Vec::new(),
+        },
+    };
+    let ports = Ports::spawn(vec![config], sender, clock, Arc::new(|_| {}));
+    let opened = events.recv().await.unwrap();
+    assert!(
+        matches!(opened.kind, PortEventKind::Opened { .. }),
+        "{opened:?}"
+    );
+    let mut line = [0; LINE_BYTES_MAX];
+    let probe = GatewayMessage::SyncReq(SyncReq { id: 7 });
+    let count = probe.encode(&mut line).unwrap();
+    let frame = &line[..count];
+    let mut fastest_us = u64::MAX;
+    for _ in 0..20 {
+        let mut got = Vec::new();
+        for byte in frame {
+            let last: Mono = clock.now();
+            (&pty).write_all(&[*byte]).unwrap();
+            let event = tokio::time::timeout(LIMIT, events.recv()).await.unwrap();
+            let Some(PortEventKind::Bytes { bytes, received }) = event.map(|event| event.kind)
+            else {
+                panic!("the port closed")
+            };
+            got.extend(bytes);
+            if got.len() == frame.len() {
+                fastest_us = fastest_us.min(received.0 - last.0);
+            }
+        }
+        assert_eq!(got, frame);
+    }
+    // The fastest: a machine under load may delay any of them, but not all.
+    assert!(fastest_us <= 5_000, "{fastest_us} us");
+    ports.stop().await;
+}
+
 /// A second agent on the same device is refused, and disturbs nothing.
 #[test]
 fn a_port_that_another_process_holds_is_named_with_its_holder() {
@@ -150,6 +227,5 @@ fn a_port_that_another_process_holds_is_named_with_its_holder() {
     });
     rig.goes_on(50);
     assert_eq!(rig.port(0).unwrap()["opens"], held["opens"]);
-    rig.cables[0].rates(FaultRates::default());
     assert_eq!(rig.settle()[0].gaps, 0);
 }

@@ -8,7 +8,7 @@ use forebay_tests::qemu::{Options, Qemu, board_elf};
 use forebay_wire::GatewayMessage;
 use forebay_wire::ids::{BootId, Ordinal};
 use forebay_wire::limits::WINDOW_FRAMES_MAX;
-use forebay_wire::message::{Ack, ChannelInfo, Gap, Hello, Reading, ResetCause, SyncReq};
+use forebay_wire::message::{Ack, ChannelInfo, Gap, Health, Hello, Reading, ResetCause, SyncReq};
 
 pub(crate) const TEMPERATURE: u8 = 0;
 pub(crate) const UPTIME: u8 = 1;
@@ -42,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) channels: Vec<ChannelInfo>,
     /// Gaps of earlier boots that came while readings were waited for.
     pub(crate) gaps: Vec<Gap>,
+    /// What the board said of itself last.
+    pub(crate) health: Option<Health>,
 }
 
 impl Session {
@@ -60,6 +62,7 @@ impl Session {
             acked: Ordinal(0),
             channels: Vec::new(),
             gaps: Vec::new(),
+            health: None,
         }
     }
 
@@ -91,7 +94,19 @@ impl Session {
                     assert_eq!(hello.boot, self.hello.boot, "the device started again");
                     self.line.accept(&hello, self.acked).unwrap();
                 }
-                Said::SyncReply(_) | Said::Health(_) | Said::CmdResult(_) | Said::Log(_) => {}
+                Said::Health(health) => self.health = Some(health),
+                Said::SyncReply(_) | Said::CmdResult(_) | Said::Log(_) => {}
+            }
+        }
+    }
+
+    /// What the board says of itself next; it does so each 10 s.
+    pub(crate) fn health(&mut self) -> Health {
+        self.health = None;
+        loop {
+            self.until(|_| true);
+            if let Some(health) = self.health.take() {
+                return health;
             }
         }
     }
