@@ -106,6 +106,22 @@ impl<const N: usize> Backlog<N> {
         self.gaps
     }
 
+    /// Elements for which there is room.
+    #[cfg(feature = "spill")]
+    pub(crate) fn room(&self) -> usize {
+        N - self.ring.len()
+    }
+
+    /// Tick of the newest element.
+    #[cfg(feature = "spill")]
+    pub(crate) fn newest_tick(&self) -> Tick {
+        match self.ring.get(self.ring.len().wrapping_sub(1)) {
+            Some(Slot::Reading(reading)) => reading.tick,
+            Some(Slot::Lost { tick, .. }) => tick,
+            None => Tick(0),
+        }
+    }
+
     /// Gives `reading` its ordinal and keeps it, at the cost of the oldest if full.
     pub(crate) fn push(&mut self, reading: Reading) -> Ordinal {
         let ordinal = Ordinal(self.produced);

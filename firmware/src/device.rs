@@ -18,12 +18,18 @@ use crate::backlog::Backlog;
 use crate::isr::{SampleConsumer, Taken};
 use crate::sensor::ChannelSpec;
 use crate::session::Session;
+#[cfg(feature = "spill")]
+use crate::spill::tail::Tail;
 use crate::stats::Stats;
 use crate::tuning::Tuning;
 use control::Control;
 
 mod control;
+#[cfg(not(feature = "spill"))]
+mod keeping;
 mod lines;
+#[cfg(feature = "spill")]
+mod spilling;
 
 /// Room for one line of the link.
 pub type LineBuffer = [u8; LINE_BYTES_MAX];
@@ -96,6 +102,14 @@ impl fmt::Display for UnknownChannel {
 
 impl core::error::Error for UnknownChannel {}
 
+/// Counts of all that was produced, wherever it waits.
+#[derive(Debug)]
+struct Totals {
+    produced: Ordinal,
+    waiting: u64,
+    gaps: [u64; GapReason::ALL.len()],
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Device<const RING: usize, const CHANNELS: usize = CHANNELS_MAX> {
@@ -105,6 +119,8 @@ pub struct Device<const RING: usize, const CHANNELS: usize = CHANNELS_MAX> {
     tuning: Tuning<CHANNELS>,
     control: Control,
     backlog: Backlog<RING>,
+    #[cfg(feature = "spill")]
+    tail: Tail,
     session: Session,
     deframer: Deframer,
 }
@@ -144,6 +160,8 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             tuning: Tuning::new(),
             control: Control::new(),
             backlog: Backlog::new(),
+            #[cfg(feature = "spill")]
+            tail: Tail::new(),
             session: Session::new(),
             deframer: Deframer::new(),
         }
@@ -190,7 +208,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
     #[must_use]
     pub fn accounts(&self) -> Accounts {
         let mut accounts = self.session.earlier().clone();
-        let (acked, produced) = (self.backlog.base(), self.backlog.produced());
+        let (acked, produced) = (self.backlog.base(), self.totals().produced);
         accounts.push(Account {
             boot: self.session.boot(),
             acked,
@@ -222,7 +240,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         };
         let admitted = self.tuning.admit(channel, value, quality);
         Ok(admitted.then(|| {
-            self.backlog.push(Reading {
+            self.keep(Reading {
                 channel,
                 tick,
                 value,
@@ -234,7 +252,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
     /// Accounts for `count` readings that were produced but lost before they came
     /// here, the first at about `tick`. They get ordinals and become a Gap.
     pub fn on_lost(&mut self, reason: GapReason, count: u32, tick: Tick) {
-        self.backlog.push_lost(reason, count, tick);
+        self.keep_lost(reason, count, tick);
     }
 
     /// Empties the interrupt's queue, dropped samples included.
@@ -353,11 +371,16 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
 
     #[must_use]
     pub fn stats(&self) -> Stats {
+        let Totals {
+            produced,
+            waiting,
+            gaps,
+        } = self.totals();
         Stats {
-            produced: self.backlog.produced().0,
+            produced: produced.0,
             acked: self.backlog.acked(),
-            waiting: self.backlog.waiting(),
-            gaps: self.backlog.gaps(),
+            waiting,
+            gaps,
             link: self.session.stats(),
             received: *self.deframer.counters(),
         }

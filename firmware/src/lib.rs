@@ -33,6 +33,8 @@ mod tuning;
 
 mod backlog;
 mod flight;
+#[cfg(feature = "spill")]
+pub mod spill;
 
 mod session;
 

@@ -161,6 +161,26 @@ impl Session {
         }
     }
 
+    /// Whether no gateway has acked anything for `quiet_us`.
+    #[cfg(feature = "spill")]
+    pub(crate) fn is_quiet(&self, now: Tick, quiet_us: u64) -> bool {
+        !self.is_open() || now.0.saturating_sub(self.heard.0) >= quiet_us
+    }
+
+    /// As [`Session::remember`], of a second place that may know the same boots.
+    #[cfg(feature = "spill")]
+    pub(crate) fn remember_more(&mut self, accounts: &Accounts) {
+        let mut more = Accounts::new();
+        for found in accounts.iter() {
+            let covers =
+                |known: &Account| known.boot == found.boot && known.produced >= found.produced;
+            if !self.earlier.iter().any(covers) {
+                more.push(*found);
+            }
+        }
+        self.remember(&more);
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.state == State::Open
     }

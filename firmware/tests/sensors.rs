@@ -1,6 +1,8 @@
 //! Sensors through the sampler, on a simulated clock: a bus that is stuck or slow
 //! takes only its own channels with it.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 mod rig;
 mod sensors {
     pub(crate) mod buses;

@@ -164,16 +164,17 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
     #[must_use]
     pub fn health(&self) -> Health {
         let control = &self.control;
+        let totals = self.totals();
         let short = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         let errors = (0..self.channels.len()).map(|channel| self.tuning.errors(channel));
         Health {
             boot: self.session.boot(),
             config: control.inbox.active(),
             config_refused: control.inbox.refused(),
-            produced: self.backlog.produced().0,
+            produced: totals.produced.0,
             acked: self.backlog.acked(),
-            waiting: short(self.backlog.waiting()),
-            gaps: self.backlog.gaps(),
+            waiting: short(totals.waiting),
+            gaps: totals.gaps,
             suppressed: self.tuning.suppressed(),
             ring_high: short(self.backlog.high()),
             received: ReceiveCounts::from(self.deframer.counters()),
@@ -188,7 +189,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
 
     pub(super) fn waiting(&self) -> Waiting {
         let control = &self.control;
-        let lost: u64 = self.backlog.gaps().iter().sum();
+        let lost: u64 = self.totals().gaps.iter().sum();
         Waiting {
             result: control.commands.waiting().is_some(),
             log: self.session.log_level() > 0 && !control.log.is_empty(),
