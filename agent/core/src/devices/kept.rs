@@ -16,7 +16,7 @@ use crate::log::bytes::{Malformed, Reader, put_varint};
 use crate::meta::{Entry, checked, with_crc};
 
 /// Meta keys of devices: this and the uid as 16 hex digits.
-pub(super) const DEVICE_META_PREFIX: &[u8] = b"device/";
+const DEVICE_META_PREFIX: &[u8] = b"device/";
 const VERSION: u8 = 1;
 /// Longest Hello or Channel as a line, with its length.
 const LINE_KEPT_MAX: usize = 2 + QUANTITY_BYTES_MAX + UNIT_BYTES_MAX + 64;
@@ -154,6 +154,11 @@ impl Kept {
             put_varint(&mut out, u64::from(setting.threshold));
         }
         (key, with_crc(out))
+    }
+
+    /// Whether an entry is a device's.
+    pub(super) fn is_entry((key, value): &Entry) -> bool {
+        key.starts_with(DEVICE_META_PREFIX) && !value.is_empty()
     }
 
     /// Reads an entry; `None` when it is no device's, or does not read.

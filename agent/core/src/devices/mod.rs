@@ -93,11 +93,13 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// The devices of which `meta` has an entry. Numbers of commands begin at
-    /// `first_command`: one that no earlier run has used of late.
+    /// The devices of which `meta` has an entry, and what to say of entries that do not
+    /// read. Numbers of commands begin at `first_command`: one that no earlier run has
+    /// used of late.
     #[must_use]
-    pub fn restore(meta: &[Entry], first_command: u32) -> Self {
-        let kept = meta.iter().filter_map(Kept::parse);
+    pub fn restore(meta: &[Entry], first_command: u32) -> (Self, Option<String>) {
+        let entries = meta.iter().filter(|entry| Kept::is_entry(entry));
+        let kept = entries.clone().filter_map(Kept::parse);
         let devices = kept.take(DEVICES_MAX).map(|(uid, kept)| {
             let device = Device {
                 kept,
@@ -106,15 +108,24 @@ impl Devices {
             };
             (uid, device)
         });
-        Self {
-            devices: devices.collect(),
+        let devices: BTreeMap<_, _> = devices.collect();
+        let unread = entries.count() - devices.len();
+        let note = (unread > 0).then(|| {
+            format!(
+                "what was kept of {unread} devices does not read: they are known again once they \
+                 say Hello, and the settings that were wanted of them are forgotten"
+            )
+        });
+        let restored = Self {
+            devices,
             ports: BTreeMap::new(),
             commands: Commands::new(first_command),
             settings: Settings::default(),
             notes: Notes::default(),
             changed: BTreeSet::new(),
             actions: Vec::new(),
-        }
+        };
+        (restored, note)
     }
 
     /// Why boots began, as far as it is kept.

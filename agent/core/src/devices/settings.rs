@@ -167,7 +167,7 @@ impl Settings {
             push.next_at = Mono(now.0.saturating_add(CONFIG_EACH_US));
             say(link.port, &device.kept.desired, actions);
         }
-        over.iter().for_each(|uid| drop(self.pushes.remove(uid)));
+        self.pushes.retain(|uid, _| !over.contains(uid));
         self.answer_kept(
             |wait| wait.until <= now,
             "the device has not confirmed it yet: it is sent again",

@@ -37,7 +37,7 @@ enum Told {
 impl Bench {
     fn new() -> Self {
         Self {
-            devices: Devices::restore(&[], 100),
+            devices: Devices::restore(&[], 100).0,
             now: 1,
             boot: 5,
             asked: 0,
@@ -137,7 +137,7 @@ impl Bench {
     }
 
     /// Does what is due; gives what the device on `port` was told, and the answers.
-    fn act(&mut self, port: u32) -> (Vec<Told>, Vec<(u64, Result<Value, String>)>) {
+    fn act(&mut self, port: u32) -> (Vec<Told>, Vec<(u64, Answer)>) {
         self.devices.on_deadline(Mono(self.now));
         let (mut told, mut answers, mut config) = (Vec::new(), Vec::new(), Vec::new());
         for action in self.devices.take_actions() {
@@ -185,7 +185,7 @@ impl Bench {
     }
 }
 
-fn why(answer: &Result<Value, String>) -> &str {
+fn why(answer: &Answer) -> &str {
     answer.as_ref().expect_err("it failed")
 }
 
@@ -327,7 +327,15 @@ fn settings_go_to_the_disk_first_then_to_the_device_and_are_answered_when_it_has
     );
     assert_eq!(bench.devices.next_deadline(), None);
     // Another start knows it, and the device that was reset gets it again.
-    bench.devices = Devices::restore(&bench.entries[bench.entries.len() - 1..], 500);
+    let mut entries = bench.entries.split_off(bench.entries.len() - 1);
+    let (devices, note) = Devices::restore(&entries, 500);
+    assert_eq!(note, None);
+    bench.devices = devices;
+    let last = entries[0].1.len() - 1;
+    entries[0].1[last] ^= 1;
+    let (devices, note) = Devices::restore(&entries, 500);
+    assert_eq!(devices.iter().count(), 0);
+    assert!(note.is_some_and(|note| note.contains("1 devices")));
     bench.boot += 1;
     bench.open(1);
     bench.health(0, 0);

@@ -49,7 +49,6 @@ impl Gateway {
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
         let derived = start.assign(&mut topics, &config.engine);
         let (exchange, by_device, derived) = start.divide(&config, derived, &layouts, meta);
-        let losses = Losses::restore(meta);
         let mut readers = Readers::new(
             &by_device,
             derived,
@@ -61,10 +60,7 @@ impl Gateway {
         let forward = open_forward(&config, opened, &topics, &barriers);
         let readers_of_it = (forward.as_ref(), exchange.is_some());
         let retention = space::open(&config, opened, &topics, readers_of_it, now);
-        let clock = GatewayClock::new(config.clock, &config.engine, meta, now);
-        // Microseconds / 1024: a run of more than 1,000 commands a second has no number
-        // that the one before had.
-        let devices = Devices::restore(meta, (now.utc.0 >> 10) as u32);
+        let devices = start.devices(meta);
         let Start { commit, notes, .. } = start;
         let effects: VecDeque<_> = notes.into_iter().map(Note).map(Effect::Note).collect();
         let mut gateway = Self {
@@ -77,13 +73,13 @@ impl Gateway {
             bauds: BTreeMap::new(),
             commit,
             topics,
-            clock,
+            clock: GatewayClock::new(config.clock, &config.engine, meta, now),
             readers,
             exchange,
             forward,
             retention,
             removals: space::Removals::default(),
-            losses,
+            losses: Losses::restore(meta),
             queries: BTreeMap::new(),
             imports: Imports::default(),
             fetches: BTreeMap::new(),
@@ -142,6 +138,16 @@ impl Start {
         for (key, value) in entries {
             self.commit.meta(key, value, self.now.mono);
         }
+    }
+
+    /// What is kept of devices.
+    fn devices(&mut self, meta: &[Entry]) -> Devices {
+        // Microseconds / 1024: a run of more than 1,000 commands a second would have to
+        // end before one of them has a number that the run before had.
+        let first_command = (self.now.utc.0 >> 10) as u32;
+        let (devices, note) = Devices::restore(meta, first_command);
+        self.notes.extend(note);
+        devices
     }
 
     /// Gives windows that cross devices to an exchange where devices lie in several
