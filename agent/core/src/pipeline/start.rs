@@ -2,7 +2,7 @@
 //! accounts, what is lost, how far rows and messages have come. Reads nothing of the
 //! log; what a stage still has to read, it asks for later.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
@@ -49,20 +49,14 @@ impl Gateway {
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
         let derived = start.assign(&mut topics, &config.engine);
         let (exchange, by_device, derived) = start.divide(&config, derived, &layouts, meta);
-        let mut readers = Readers::new(
-            &by_device,
-            derived,
-            (layouts, anew),
-            meta,
-            (&start.commit, now.mono),
-        );
+        let of = (&start.commit, now.mono);
+        let mut readers = Readers::new(&by_device, derived, (layouts, anew), meta, of);
         start.keep(readers.take_filled());
         let forward = open_forward(&config, opened, &topics, &barriers);
         let readers_of_it = (forward.as_ref(), exchange.is_some());
         let retention = space::open(&config, opened, &topics, readers_of_it, now);
         let devices = start.devices(meta);
         let Start { commit, notes, .. } = start;
-        let effects: VecDeque<_> = notes.into_iter().map(Note).map(Effect::Note).collect();
         let mut gateway = Self {
             opened: store.info,
             ledger,
@@ -87,7 +81,7 @@ impl Gateway {
             last_fetch: 0,
             draining: false,
             stopped: false,
-            effects,
+            effects: notes.into_iter().map(Note).map(Effect::Note).collect(),
             config,
         };
         // In the first batch of this run: durable before anything is acked.

@@ -1,3 +1,6 @@
+//! What the clock model makes of probes: fits, outliers, wraps, resets, and how far its
+//! uncertainty holds.
+
 use proptest::prelude::*;
 
 use super::*;
