@@ -194,7 +194,7 @@ fn what_cannot_be_done_is_said_with_what_there_is() {
         ),
         (
             &["device", "log", "boilr"],
-            "no device is called \"boilr\": none has said anything",
+            "no device is called \"boilr\": connected are boiler, f0bea00000000002",
         ),
         (
             &[

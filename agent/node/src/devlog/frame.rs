@@ -31,9 +31,16 @@ pub(super) enum Value {
     Signed(i128, usize),
     Str(String),
     Bytes(Vec<u8>),
-    Nested(Vec<Piece>, Vec<Value>),
-    List(Vec<(Vec<Piece>, Vec<Value>)>),
-    Sequence(Vec<(Vec<Piece>, Vec<Value>)>),
+    Nested(Part),
+    List(Vec<Part>),
+    Sequence(Vec<Part>),
+}
+
+/// A format with its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Part {
+    pub pieces: Vec<Piece>,
+    pub values: Vec<Value>,
 }
 
 /// Decodes a frame.
@@ -169,8 +176,7 @@ impl<'a> Reader<'a> {
             }
             Kind::Format => {
                 let number = self.number()?;
-                let (pieces, values) = self.nested(number, depth)?;
-                Value::Nested(pieces, values)
+                Value::Nested(self.nested(number, depth)?)
             }
             Kind::List => {
                 let count = self.count()?;
@@ -188,21 +194,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The format of a number and its arguments.
-    fn nested(
-        &mut self,
-        number: u16,
-        depth: usize,
-    ) -> Result<(Vec<Piece>, Vec<Value>), &'static str> {
+    fn nested(&mut self, number: u16, depth: usize) -> Result<Part, &'static str> {
         let part = self.part(number)?;
         self.variant(part, depth)
     }
 
     /// A format, or that of its variants which the frame names, and its arguments.
-    fn variant(
-        &mut self,
-        part: &str,
-        depth: usize,
-    ) -> Result<(Vec<Piece>, Vec<Value>), &'static str> {
+    fn variant(&mut self, part: &str, depth: usize) -> Result<Part, &'static str> {
         let variants = part.matches('|').count();
         let part = if variants == 0 {
             part
@@ -215,14 +213,10 @@ impl<'a> Reader<'a> {
         };
         let pieces = parse(part).ok_or("a part of the line is no format")?;
         let values = self.values(&pieces, depth + 1)?;
-        Ok((pieces, values))
+        Ok(Part { pieces, values })
     }
 
-    fn list(
-        &mut self,
-        count: usize,
-        depth: usize,
-    ) -> Result<Vec<(Vec<Piece>, Vec<Value>)>, &'static str> {
+    fn list(&mut self, count: usize, depth: usize) -> Result<Vec<Part>, &'static str> {
         let number = self.number()?;
         let part = self.part(number)?;
         let mut out = Vec::new();
@@ -237,7 +231,7 @@ impl<'a> Reader<'a> {
         Ok(out)
     }
 
-    fn sequence(&mut self, depth: usize) -> Result<Vec<(Vec<Piece>, Vec<Value>)>, &'static str> {
+    fn sequence(&mut self, depth: usize) -> Result<Vec<Part>, &'static str> {
         let mut out = Vec::new();
         loop {
             match self.number()? {

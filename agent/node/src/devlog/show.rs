@@ -8,7 +8,7 @@ use forebay_core::utc::time_value;
 use serde_json::Value as Json;
 
 use super::format::{Hint, Kind, Piece};
-use super::frame::Value;
+use super::frame::{Part, Value};
 use super::limits::LINE_TEXT_BYTES_MAX;
 
 const CUT: &str = "...";
@@ -93,24 +93,24 @@ impl Line {
             Value::Str(text) if hint == Some(Hint::Debug) => write!(self, "{text:?}"),
             Value::Str(text) => self.write_str(text),
             Value::Bytes(bytes) => self.bytes(bytes, hint),
-            Value::Nested(pieces, values) => {
+            Value::Nested(part) => {
                 let hint = if around == Some(Hint::Ascii) {
                     around
                 } else {
                     hint
                 };
-                self.pieces(pieces, values, hint)
+                self.pieces(&part.pieces, &part.values, hint)
             }
             Value::Sequence(parts) => {
                 let mut parts = parts.iter();
-                parts.try_for_each(|(pieces, values)| self.pieces(pieces, values, hint))
+                parts.try_for_each(|part| self.pieces(&part.pieces, &part.values, hint))
             }
             Value::List(elements) => self.list(elements, hint),
         }
     }
 
-    fn list(&mut self, elements: &[(Vec<Piece>, Vec<Value>)], hint: Option<Hint>) -> fmt::Result {
-        let byte = |(pieces, values): &(Vec<Piece>, Vec<Value>)| match (&pieces[..], &values[..]) {
+    fn list(&mut self, elements: &[Part], hint: Option<Hint>) -> fmt::Result {
+        let byte = |part: &Part| match (&part.pieces[..], &part.values[..]) {
             (
                 [
                     Piece::Param {
@@ -127,11 +127,11 @@ impl Line {
             return self.bytes(&bytes, hint);
         }
         self.write_str("[")?;
-        for (at, (pieces, values)) in elements.iter().enumerate() {
+        for (at, part) in elements.iter().enumerate() {
             if at > 0 {
                 self.write_str(", ")?;
             }
-            self.pieces(pieces, values, hint)?;
+            self.pieces(&part.pieces, &part.values, hint)?;
         }
         self.write_str("]")
     }

@@ -2,11 +2,13 @@
 //! come. With `--elf` this command reads the firmware's file instead of the agent.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use forebay_core::devices::DeviceRequest;
 use serde_json::Value;
 
 use super::Named;
@@ -43,6 +45,12 @@ pub(in crate::cli) struct LogArgs {
 /// Asks and shows.
 pub(in crate::cli) fn run(args: &LogArgs) -> ExitCode {
     let mut reader = Reader::new(args.elf.clone());
+    // Whoever keeps lines takes any uid: the core knows which devices there are.
+    let device = args.device.name.clone();
+    let known = DeviceQuestion::Core(DeviceRequest::Show { device });
+    if let Err(text) = args.device.target.ask(&device_questions::write(&known)) {
+        return fail(&text);
+    }
     let mut after = 0;
     loop {
         let request = LogRequest {
@@ -106,10 +114,11 @@ impl Reader {
                     "the agent's answer has a line without a frame",
                 ));
             };
-            if !self.known.contains_key(&id) {
-                self.known.insert(id, formats_of(file, id)?);
-            }
-            match decode(&self.known[&id], &frame) {
+            let formats = match self.known.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(formats_of(file, id)?),
+            };
+            match decode(formats, &frame) {
                 Ok(said) => tell(line, said),
                 Err(why) => line["not_decoded"] = why.into(),
             }
