@@ -104,9 +104,10 @@ pub(super) fn readings(answer: &Value) -> ExitCode {
 
 fn port_line(port: &Value) -> String {
     let mut line = format!(
-        "port {}  {}  in {} bytes  out {} bytes  bad frames {}  opened {}",
+        "port {}  {}{}  in {} bytes  out {} bytes  bad frames {}  opened {}",
         text(&port["name"]),
         text(&port["state"]),
+        behind(port),
         number(&port["bytes_in"]),
         number(&port["bytes_out"]),
         number(&port["frames_bad"]),
@@ -116,6 +117,30 @@ fn port_line(port: &Value) -> String {
         let _ = write!(line, "\n  last error: {error}");
     }
     line
+}
+
+/// For how long a port has been as it is, what is open, and who is behind it.
+fn behind(port: &Value) -> String {
+    let mut out = String::new();
+    if let Some(seconds) = port["state_s"].as_u64() {
+        let _ = write!(out, " for {seconds} s");
+    }
+    if let Some(tty) = port["tty"].as_str().filter(|tty| port["place"] != **tty) {
+        let _ = write!(out, "  {tty}");
+    }
+    if let Some(usb) = port["usb"]["usb"].as_str() {
+        let _ = write!(out, "  usb {usb}");
+        if let Some(interface) = port["usb"]["interface"].as_u64() {
+            let _ = write!(out, " interface {interface}");
+        }
+    }
+    if let Some(baud) = port["baud"].as_u64() {
+        let _ = write!(out, "  {baud} baud");
+    }
+    if let Some(held) = port["latency_ms"].as_u64().filter(|held| *held > 1) {
+        let _ = write!(out, "  its USB adapter holds bytes back for {held} ms");
+    }
+    out
 }
 
 /// Where forwarding stands, on one line; what is wrong with it, on a second.
@@ -289,6 +314,53 @@ mod tests {
              \ncheckpoint of partition 1: none yet; 7 readings since, 3.0 MiB a day written"
         );
         assert_eq!(checkpoints(&Value::Null), "");
+    }
+
+    #[test]
+    fn ports_show_who_is_there_and_since_when() {
+        let port = |state: &str, open: Value| {
+            let mut port = json!({
+                "name": "usb 0403:6001", "place": "usb 0403:6001", "state": state, "state_s": 20,
+                "bytes_in": 5, "bytes_out": 6, "opens": 2, "frames_bad": 0,
+            });
+            for (name, value) in open.as_object().into_iter().flatten() {
+                port[name] = value.clone();
+            }
+            port_line(&port)
+        };
+        let usb = json!({ "usb": "0403:6001:FT1", "interface": 0 });
+        for (name, line, want) in [
+            (
+                "open",
+                port(
+                    "open",
+                    json!({ "tty": "/dev/ttyUSB3", "usb": usb, "baud": 115_200, "latency_ms": 16 }),
+                ),
+                "port usb 0403:6001  open for 20 s  /dev/ttyUSB3  usb 0403:6001:FT1 interface 0  \
+                 115200 baud  its USB adapter holds bytes back for 16 ms  \
+                 in 5 bytes  out 6 bytes  bad frames 0  opened 2",
+            ),
+            (
+                "gone",
+                port(
+                    "waiting",
+                    json!({ "usb": usb, "last_error": "the device is gone" }),
+                ),
+                "port usb 0403:6001  waiting for 20 s  usb 0403:6001:FT1 interface 0  \
+                 in 5 bytes  out 6 bytes  bad frames 0  opened 2\n  last error: the device is gone",
+            ),
+            (
+                "a path is not said twice",
+                port(
+                    "open",
+                    json!({ "place": "/dev/ttyS0", "tty": "/dev/ttyS0" }),
+                ),
+                "port usb 0403:6001  open for 20 s  \
+                 in 5 bytes  out 6 bytes  bad frames 0  opened 2",
+            ),
+        ] {
+            assert_eq!(line, want, "{name}");
+        }
     }
 
     #[test]

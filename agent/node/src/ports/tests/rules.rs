@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::ports::{UsbId, UsbMatch};
+
 /// One `KEY op "value"`.
 #[derive(Debug, PartialEq, Eq)]
 struct Token {
@@ -176,7 +178,7 @@ fn c14_modem_manager_keeps_away_from_every_board() {
     let rules = rules();
     // Those that the boards of this project have, and common adapters.
     for vendor in [
-        "2e8a", "1915", "0483", "1366", "303a", "0403", "10c4", "1a86",
+        "1209", "2e8a", "1915", "0483", "1366", "303a", "0403", "10c4", "1a86",
     ] {
         let port = applied(&rules, &tty("ttyACM0", vendor));
         let ignored = ["ENV{ID_MM_DEVICE_IGNORE}=1", "ENV{ID_MM_PORT_IGNORE}=1"];
@@ -259,4 +261,27 @@ fn an_ftdi_chip_hands_bytes_on_at_once() {
     let set = applied(&rules(), &port("ftdi_sio"));
     assert!(has(&set, &["ATTR{latency_timer}=1"]), "{set:?}");
     assert_eq!(applied(&rules(), &port("cp210x")), BTreeSet::new());
+}
+
+/// The boards of this project say these numbers, and the example config asks for them.
+#[test]
+fn the_example_config_takes_the_boards_of_this_project() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let source = root.join("firmware/boards/common/src/cdc/descriptor.rs");
+    let source = std::fs::read_to_string(source).unwrap();
+    let number = |name: &str| {
+        let line = source.lines().find(|line| line.contains(name)).expect(name);
+        let hex = line.split_once("0x").expect(line).1.trim_end_matches(';');
+        u16::from_str_radix(hex, 16).expect(line)
+    };
+    let board = UsbId {
+        vendor: number("const VENDOR_ID"),
+        product: number("const PRODUCT_ID"),
+        serial: Some(String::from("0123456789abcdef")),
+        interface: Some(0),
+    };
+    let config = std::fs::read_to_string(root.join("config/gateway.toml")).unwrap();
+    let usb = config.lines().find_map(|line| line.strip_prefix("usb = "));
+    let usb: UsbMatch = usb.unwrap().trim_matches('"').parse().unwrap();
+    assert!(usb.matches(&board), "{usb} is not {board}");
 }
