@@ -8,7 +8,7 @@ use super::lexer::is;
 use super::tree::Tree;
 
 /// Each package, and which of our own packages it may name.
-const SEES: [(&str, &[&str]); 7] = [
+const SEES: [(&str, &[&str]); 9] = [
     ("forebay-wire", &[]),
     ("forebay-firmware", &["forebay-wire"]),
     ("forebay-core", &["forebay-wire"]),
@@ -17,6 +17,8 @@ const SEES: [(&str, &[&str]); 7] = [
         &["forebay-wire", "forebay-core", "forebay-firmware"],
     ),
     ("forebay-tests", OURS),
+    ("forebay-fuzz", OURS),
+    ("forebay-libfuzzer", &["forebay-fuzz"]),
     ("forebay-bench", OURS),
     ("xtask", OURS),
 ];

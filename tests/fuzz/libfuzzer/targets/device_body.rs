@@ -1,0 +1,4 @@
+//! Searches for bytes that break `device_body`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| forebay_fuzz::run("device_body", bytes));
