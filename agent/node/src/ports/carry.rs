@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{timeout, timeout_at};
 
-use super::error::no_frames;
+use super::error::{no_frames, no_frames_at_all};
 use super::limits::{READ_BYTES_MAX, WRITE_TIMEOUT};
 use super::notices::Notices;
 use super::rate::RateJudge;
@@ -29,6 +29,8 @@ pub(super) struct Outside {
 /// A serial line's rate on trial.
 pub(super) struct Rate {
     pub(super) baud: Baud,
+    /// At every rate the same bytes come, so another changes nothing.
+    pub(super) any: bool,
     /// There is another one to try.
     pub(super) can_change: bool,
     pub(super) judge: RateJudge,
@@ -108,10 +110,13 @@ impl Ear<'_> {
     fn garbled(&mut self, bytes: usize) -> Option<CloseReason> {
         let rate = self.rate.as_ref()?;
         let baud = rate.baud.0;
-        if rate.can_change {
+        if rate.can_change && !rate.any {
             return Some(CloseReason::WrongRate { baud, bytes });
         }
-        let why = no_frames(baud, bytes);
+        let why = match rate.any {
+            true => no_frames_at_all(bytes),
+            false => no_frames(baud, bytes),
+        };
         if let Some(line) = self.notices.failed(self.outside.clock.now(), &why) {
             (self.outside.say)(&about(self.name, &line));
         }

@@ -164,6 +164,11 @@ pub(super) fn no_frames(baud: u32, bytes: usize) -> String {
     )
 }
 
+/// The same for a board that takes any rate.
+pub(super) fn no_frames_at_all(bytes: usize) -> String {
+    format!("{bytes} bytes and no frame: this is no Forebay device")
+}
+
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

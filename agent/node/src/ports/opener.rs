@@ -122,14 +122,16 @@ impl Opener {
         self.baud_at = self.baud_at.wrapping_add(1);
     }
 
-    /// The rate that this opening tries; none where there is none.
-    pub(super) fn rate(&self) -> Option<Rate> {
+    /// The rate that this opening tries; none where there is none. `any`: the line
+    /// does not care.
+    pub(super) fn rate(&self, any: bool) -> Option<Rate> {
         let several = match &self.place {
             PortPlace::Serial { bauds, .. } | PortPlace::Usb { bauds, .. } => bauds.len() > 1,
             PortPlace::Tcp { .. } => return None,
         };
         Some(Rate {
             baud: baud_of(&self.place, self.baud_at)?,
+            any,
             can_change: several,
             judge: RateJudge::new(),
         })
@@ -177,7 +179,7 @@ mod tests {
     }
 
     fn rate(opener: &Opener) -> u32 {
-        opener.rate().unwrap().baud.0
+        opener.rate(false).unwrap().baud.0
     }
 
     fn missing() -> OpenError {

@@ -15,6 +15,9 @@ use super::{Baud, OpenError, holder, latency, sys};
 
 const PTYS: &str = "/dev/pts";
 
+/// Name of USB CDC devices, before their number.
+const CDC: &str = "ttyACM";
+
 /// Names of the UARTs' devices, before their number. Others send bytes as they
 /// come (a pty, USB CDC), or are not known to be paced by a rate.
 const UARTS: [&str; 12] = [
@@ -40,6 +43,8 @@ pub(super) struct Opened {
     pub(super) facts: Facts,
     /// The rate at which bytes pass on the wire, where there is one.
     pub(super) wire_baud: Option<Baud>,
+    /// The board is on USB itself: at every rate the same bytes come.
+    pub(super) any_rate: bool,
     /// Something that the operator may want to change.
     pub(super) advice: Option<String>,
 }
@@ -77,6 +82,7 @@ pub(super) fn open(site: &Site) -> Result<Opened, OpenError> {
         advice: tty
             .as_deref()
             .and_then(|tty| latency::advice(tty, latency_ms)),
+        any_rate: tty.as_deref().is_some_and(|tty| tty.starts_with(CDC)),
         wire_baud: tty.as_deref().is_some_and(is_uart).then_some(baud),
         facts: Facts {
             usb: tty

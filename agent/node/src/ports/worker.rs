@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::backoff::{Backoff, is_settled};
-use super::carry::{Ear, Outside, about, drain, write_all};
+use super::carry::{Ear, Outside, Rate, about, drain, write_all};
 use super::limits::{DENIED_QUIET_TRIES, SERIAL_PAUSE_MAX, STOP_DRAIN, TCP_PAUSE_MAX};
 use super::notices::Notices;
 use super::opener::{Line, Opener};
@@ -131,9 +131,11 @@ impl Worker {
                 let serial::Opened {
                     mut stream,
                     wire_baud,
+                    any_rate,
                     ..
                 } = opened;
-                let (reason, drained) = self.carry(&mut stream, wire_baud).await;
+                let rate = self.opener.rate(any_rate);
+                let (reason, drained) = self.carry(&mut stream, rate, wire_baud).await;
                 let drain = if drained { STOP_DRAIN } else { Duration::ZERO };
                 // Dropping the join handle does not stop it: the next opening
                 // finds the port busy until it is done, and tries again.
@@ -141,7 +143,7 @@ impl Worker {
                 let _ = closed.await;
                 reason
             }
-            Line::Tcp(mut stream) => self.carry(&mut stream, None).await.0,
+            Line::Tcp(mut stream) => self.carry(&mut stream, None, None).await.0,
         };
 
         if matches!(reason, CloseReason::Asked | CloseReason::WrongRate { .. }) {
@@ -209,12 +211,16 @@ impl Worker {
     }
 
     /// Why it ended, and whether everything that was queued has been written.
-    async fn carry<S>(&mut self, stream: &mut S, wire_baud: Option<Baud>) -> (CloseReason, bool)
+    async fn carry<S>(
+        &mut self,
+        stream: &mut S,
+        rate: Option<Rate>,
+        wire_baud: Option<Baud>,
+    ) -> (CloseReason, bool)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let mut stopped = self.outside.stopped.clone();
-        let rate = self.opener.rate();
         let (reader, mut writer) = tokio::io::split(stream);
         let ear = Ear {
             name: &self.name,
@@ -235,5 +241,65 @@ impl Worker {
         }
         let drain = drain(&mut writer, &mut self.queue, &self.shared);
         (reason, timeout(STOP_DRAIN, drain).await.unwrap_or(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::ports::share::EventSender;
+    use crate::ports::usb::watch::{Roots, UsbPorts};
+    use crate::ports::{MonoClock, PortId};
+
+    #[test]
+    fn a_port_that_udev_has_not_given_away_yet_says_nothing() {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&said);
+        let config = PortConfig {
+            id: PortId(0),
+            name: String::from("p"),
+            place: PortPlace::Serial {
+                path: "/dev/ttyACM0".into(),
+                bauds: vec![],
+            },
+        };
+        let clock = MonoClock::start();
+        let usb = Arc::new(UsbPorts::new(Roots::default(), []));
+        let mut worker = Worker {
+            name: config.name.clone(),
+            shared: Arc::new(Shared::new(&config, clock.now())),
+            opener: Opener::new(config.id, config.place, Arc::clone(&usb)),
+            queue: mpsc::channel(1).1,
+            outside: Outside {
+                events: EventSender::new(PortId(0), mpsc::channel(1).0),
+                clock,
+                say: Arc::new(move |line: &str| to.lock().unwrap().push(line.to_owned())),
+                stopped: watch::channel(false).1,
+                usb,
+            },
+            notices: Notices::new(clock.now()),
+            denied: 0,
+        };
+        let place = String::from("/dev/ttyACM0");
+        let denied = OpenError::Denied {
+            place: place.clone(),
+        };
+        for (name, tries, lines) in [
+            ("limit-1", DENIED_QUIET_TRIES - 1, 0),
+            ("limit", 1, 0),
+            ("limit+1", 1, 1),
+            ("said once", 5, 1),
+        ] {
+            for _ in 0..tries {
+                worker.open_failed(&denied);
+            }
+            assert_eq!(said.lock().unwrap().len(), lines, "{name}");
+        }
+        // Another error is said at once, and the count starts anew.
+        worker.open_failed(&OpenError::Missing { place });
+        worker.open_failed(&denied);
+        assert_eq!(said.lock().unwrap().len(), 2);
     }
 }

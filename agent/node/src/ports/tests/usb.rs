@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::fake::Fake;
-use super::rig::{Device, Rig, within};
+use super::rig::{Device, Rig};
 use super::*;
 use crate::ports::usb::sysfs;
 
@@ -258,17 +258,18 @@ async fn the_status_says_who_is_there_at_which_rate_and_since_when() {
 }
 
 #[tokio::test]
-async fn several_rates_are_tried_on_a_board_that_is_found_by_usb() {
+async fn several_rates_are_tried_on_an_adapter_that_is_found_by_usb() {
     let fake = Fake::new();
     let device = Device::new();
-    fake.plug("ttyACM0", "1-2", PICO, &device.path());
+    fake.uart("ttyUSB0", "1-2", "0403:6001", 0);
+    symlink(device.path(), fake.roots().dev.join("ttyUSB0")).unwrap();
     let place = PortPlace::Usb {
-        usb: "2e8a:000a".parse().unwrap(),
+        usb: "0403:6001".parse().unwrap(),
         bauds: vec![Baud(9600), Baud(115_200)],
         slot: 0,
     };
     let mut rig = Rig::at(fake.roots(), vec![place]);
-    rig.opened(0).await;
+    assert_eq!(opened(&mut rig).await, PortId(0));
     assert_eq!(rig.ports.status()[0].baud, Some(Baud(9600)));
     let start = Instant::now();
     // All that a device says which is not understood: no more bytes come.
@@ -278,7 +279,34 @@ async fn several_rates_are_tried_on_a_board_that_is_found_by_usb() {
     let bytes = limits::GARBLED_BYTES_MIN;
     assert_eq!(rig.closed(0).await, CloseReason::WrongRate { baud, bytes });
     assert!(start.elapsed() < Duration::from_secs(3));
-    within("the next rate", rig.opened(0)).await;
+    assert_eq!(opened(&mut rig).await, PortId(0));
     assert_eq!(rig.ports.status()[0].baud, Some(Baud(115_200)));
+    rig.ports.stop().await;
+}
+
+#[tokio::test]
+async fn a_board_on_usb_itself_is_not_tried_at_other_rates() {
+    let fake = Fake::new();
+    let device = Device::new();
+    fake.plug("ttyACM0", "1-2", PICO, &device.path());
+    let place = PortPlace::Usb {
+        usb: "2e8a:000a".parse().unwrap(),
+        bauds: vec![Baud(115_200), Baud(1200)],
+        slot: 0,
+    };
+    let mut rig = Rig::at(fake.roots(), vec![place]);
+    rig.opened(0).await;
+    device.write(&[0x5A; limits::GARBLED_BYTES_MIN]).await;
+    let status = rig
+        .until("a verdict", |status| status.last_error.is_some())
+        .await;
+    assert_eq!(
+        (status.state, status.baud),
+        (PortState::Open, Some(Baud(115_200)))
+    );
+    assert_eq!(
+        status.last_error.as_deref(),
+        Some("4 bytes and no frame: this is no Forebay device")
+    );
     rig.ports.stop().await;
 }
