@@ -13,6 +13,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::process::{END_LIMIT, send};
+use crate::wait;
+
 /// Longest time from start to listening.
 pub const START_MAX: Duration = Duration::from_secs(20);
 /// Lines of Mosquitto's log that are kept for the message of a failure.
@@ -95,12 +98,11 @@ impl Mosquitto {
             return;
         };
         let pid = running.child.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status();
-        if !asked.is_ok_and(|status| status.success()) {
-            // The process ended by itself, or kill is missing.
-            let _ = running.child.kill();
-        }
-        let _ = running.child.wait();
+        // Asked again and again: it forgets a signal that comes while it starts.
+        wait::until("mosquitto ends", END_LIMIT, || {
+            send("TERM", &pid);
+            running.child.try_wait().ok().flatten().ok_or("it runs")
+        });
     }
 
     /// Ends it at once: what it had not written is lost.
