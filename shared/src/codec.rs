@@ -83,6 +83,28 @@ impl core::fmt::Display for EncodeError {
 
 impl core::error::Error for EncodeError {}
 
+/// The kinds that stand for ordinals: what a device keeps of its own lines and reads
+/// back. Without the decoders of all other kinds, which a device has no use for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept<'a> {
+    Data(Data<'a>),
+    Gap(Gap),
+}
+
+impl<'a> Kept<'a> {
+    /// `None` for any other kind, and for a body that does not follow its table.
+    #[must_use]
+    pub fn decode(frame: Frame<'a>) -> Option<Self> {
+        if frame.kind_byte == Kind::Data.byte() {
+            Data::decode(frame.body).ok().map(Kept::Data)
+        } else if frame.kind_byte == Kind::Gap.byte() {
+            read(Kind::Gap, frame.body, read_gap).ok().map(Kept::Gap)
+        } else {
+            None
+        }
+    }
+}
+
 /// What a device says: kinds 1 to 8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceMessage<'a> {

@@ -27,7 +27,7 @@ pub mod codec;
 mod control_bodies;
 pub mod data;
 
-pub use codec::{DecodeError, DeviceMessage, EncodeError, GatewayMessage, SCHEMA_HASH};
+pub use codec::{DecodeError, DeviceMessage, EncodeError, GatewayMessage, Kept, SCHEMA_HASH};
 pub use data::{Data, DataBuilder};
 pub use deframer::{Counters, Deframer, Rejected};
 pub use frame::{Frame, FrameError, Kind, LINK_VERSION};

@@ -2,7 +2,7 @@
 
 use forebay_wire::ids::{Ordinal, Tick};
 use forebay_wire::message::{Gap, GapReason, Reading};
-use forebay_wire::{DataBuilder, DeviceMessage, frame};
+use forebay_wire::{DataBuilder, DeviceMessage, Kept, frame};
 
 use super::{Device, LineBuffer};
 use crate::account::{Account, Accounts};
@@ -176,15 +176,15 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
             return Ok(());
         };
         // One that does not decode is found missing when the next comes.
-        match frame::open(block).map(DeviceMessage::decode) {
-            Ok(Ok(DeviceMessage::Data(data))) => {
+        match frame::open(block).ok().and_then(Kept::decode) {
+            Some(Kept::Data(data)) => {
                 if self.skip_to(data.first, data.count() as u64) {
                     for reading in data.records().flatten() {
                         self.back(Slot::Reading(reading));
                     }
                 }
             }
-            Ok(Ok(DeviceMessage::Gap(gap))) => {
+            Some(Kept::Gap(gap)) => {
                 if self.skip_to(gap.first, gap.count)
                     && let Ok(count) = u32::try_from(gap.count)
                 {
@@ -195,7 +195,7 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
                     });
                 }
             }
-            Ok(_) | Err(_) => {}
+            None => {}
         }
         Ok(())
     }
@@ -274,15 +274,9 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
 
 /// The ordinal after the last of an item.
 fn end_of(item: &mut [u8]) -> Option<Ordinal> {
-    match DeviceMessage::decode(frame::open(item).ok()?).ok()? {
-        DeviceMessage::Data(data) => Some(data.end()),
-        DeviceMessage::Gap(gap) => gap.first.0.checked_add(gap.count).map(Ordinal),
-        DeviceMessage::Hello(_)
-        | DeviceMessage::Channel(_)
-        | DeviceMessage::Health(_)
-        | DeviceMessage::SyncReply(_)
-        | DeviceMessage::CmdResult(_)
-        | DeviceMessage::Log(_) => None,
+    match Kept::decode(frame::open(item).ok()?)? {
+        Kept::Data(data) => Some(data.end()),
+        Kept::Gap(gap) => gap.first.0.checked_add(gap.count).map(Ordinal),
     }
 }
 
