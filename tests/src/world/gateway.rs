@@ -152,9 +152,10 @@ impl WorldGateway {
         self.core.handle(question, now_of(now));
         let mut said = None;
         while let Some(effect) = self.core.poll_effect() {
-            match effect {
-                Effect::Answer(QueryId(1), answer) => said = Some(answer),
-                other => self.held.push_back(other),
+            if let Effect::Answer(QueryId(1), answer) = effect {
+                said = Some(answer);
+            } else {
+                self.held.push_back(effect);
             }
         }
         let answer = said.expect("it is answered at once");

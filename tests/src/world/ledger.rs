@@ -12,7 +12,7 @@ use super::device::{Boot, WorldDevice};
 use super::model::Ends;
 use super::receiver::Receiver;
 
-fn view<'a>(list: &'a Value, uid: u64) -> Option<&'a Value> {
+fn view(list: &Value, uid: u64) -> Option<&Value> {
     let devices = list["devices"].as_array().expect("a list");
     let name = format!("{uid:016x}");
     devices.iter().find(|device| device["uid"] == name.as_str())
