@@ -11,7 +11,7 @@ use forebay_firmware::wire::limits::{
     CONFIG_BYTES_MAX, LOG_FRAME_BYTES_MAX, PERIOD_US_MAX, PERIOD_US_MIN,
 };
 use forebay_firmware::wire::message::{
-    Cmd, ConfigChunk, GapReason, Health, HelloAck, Operation, Quality,
+    Ack, Cmd, ConfigChunk, GapReason, Health, HelloAck, Operation, Quality,
 };
 use forebay_firmware::wire::{ChannelSetting, DeviceMessage, GatewayMessage, Settings};
 use forebay_firmware::{Action, Sampler};
@@ -86,6 +86,20 @@ fn health_follows_the_channels_and_then_the_clock() {
     let health = &rig.healths.last().unwrap().1;
     assert_eq!((health.boot, health.stack_free), (CONFIG.boot, u32::MAX));
     assert_eq!(health.received.ok, 1);
+}
+
+#[test]
+fn an_idle_device_learns_from_its_health_that_nobody_knows_it() {
+    let mut rig = Rig::<64>::open();
+    rig.advance_to(10 * SECOND_US);
+    rig.poll_messages();
+    assert_eq!(rig.healths.len(), 2);
+    let boot_low = CONFIG.boot.0 as u8;
+    rig.say(GatewayMessage::Ack(Ack::to_unknown(boot_low)));
+    assert_eq!(rig.poll_messages(), ["Hello"]);
+    rig.say(GatewayMessage::HelloAck(rig.hello_ack(0)));
+    assert_eq!(rig.poll_messages(), ["Channel 0", "Channel 1"]);
+    assert_eq!(rig.healths.len(), 3, "the next gateway learns it at once");
 }
 
 #[test]
