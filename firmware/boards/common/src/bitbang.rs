@@ -272,4 +272,6 @@ where
 }
 
 #[cfg(test)]
+mod sampling;
+#[cfg(test)]
 mod tests;

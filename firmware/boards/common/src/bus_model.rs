@@ -104,6 +104,10 @@ impl Bus {
         self.0.borrow_mut().accepts = bytes;
     }
 
+    pub(crate) fn hold_sda(&self) {
+        self.hold_sda_for_clocks(u32::MAX);
+    }
+
     pub(crate) fn hold_sda_for_clocks(&self, clocks: u32) {
         let mut wires = self.0.borrow_mut();
         wires.hold_sda_clocks = clocks;
