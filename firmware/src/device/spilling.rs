@@ -1,5 +1,6 @@
 //! Where a reading waits: in the ring, or with a spill in its tail and store.
 
+use forebay_wire::data::Data;
 use forebay_wire::ids::{Ordinal, Tick};
 use forebay_wire::message::{Gap, GapReason, Reading};
 use forebay_wire::{DataBuilder, DeviceMessage, Kept, frame};
@@ -177,27 +178,31 @@ impl<const RING: usize, const CHANNELS: usize> Device<RING, CHANNELS> {
         };
         // One that does not decode is found missing when the next comes.
         match frame::open(block).ok().and_then(Kept::decode) {
-            Some(Kept::Data(data)) => {
-                if self.skip_to(data.first, data.count() as u64) {
-                    for reading in data.records().flatten() {
-                        self.back(Slot::Reading(reading));
-                    }
-                }
-            }
-            Some(Kept::Gap(gap)) => {
-                if self.skip_to(gap.first, gap.count)
-                    && let Ok(count) = u32::try_from(gap.count)
-                {
-                    self.back(Slot::Lost {
-                        reason: gap.reason,
-                        count,
-                        tick: gap.first_tick,
-                    });
-                }
-            }
+            Some(Kept::Data(data)) => self.bring_back_readings(&data),
+            Some(Kept::Gap(gap)) => self.bring_back_gap(&gap),
             None => {}
         }
         Ok(())
+    }
+
+    fn bring_back_readings(&mut self, data: &Data<'_>) {
+        if self.skip_to(data.first, data.count() as u64) {
+            for reading in data.records().flatten() {
+                self.back(Slot::Reading(reading));
+            }
+        }
+    }
+
+    fn bring_back_gap(&mut self, gap: &Gap) {
+        if self.skip_to(gap.first, gap.count)
+            && let Ok(count) = u32::try_from(gap.count)
+        {
+            self.back(Slot::Lost {
+                reason: gap.reason,
+                count,
+                tick: gap.first_tick,
+            });
+        }
     }
 
     fn back(&mut self, slot: Slot) {
