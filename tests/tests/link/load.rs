@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use forebay_node::sim::FaultRates;
 use forebay_tests::cable::Way;
+use forebay_tests::wait;
 
-use super::rig::{PLAN, Plan, Rig};
+use super::rig::{LIMIT, PLAN, Plan, Rig};
 
 /// Bytes of a full frame of readings on the line.
 const FRAME_BYTES: f64 = 97.0;
@@ -69,16 +70,19 @@ fn drops_of_a_device_that_is_too_fast_are_known_while_it_is() {
     rig.cables[0].pace(57_600);
     rig.until("the first drop", |all| all[0].gaps > 0);
     let start = Instant::now();
-    forebay_tests::wait::until("the gateway knows", super::rig::LIMIT, || {
-        let ledger = rig.known(0)?["ledger"].take();
-        let gaps = ledger["gaps"]["total"].as_u64().filter(|gaps| *gaps > 0);
-        gaps.ok_or(ledger.to_string())
+    // By its own Health, which must not wait behind the readings.
+    wait::until("the device has told of it", LIMIT, || {
+        let says = rig.known(0)?["ledger"]["device"].take();
+        let gaps = says["gaps"]["total"].as_u64().filter(|gaps| *gaps > 0);
+        gaps.ok_or(says.to_string())
     });
     assert!(
-        start.elapsed() < Duration::from_secs(10),
+        start.elapsed() < Duration::from_secs(11),
         "{:?}",
         start.elapsed()
     );
+    let now = rig.device(0);
+    assert!(now.gaps > 0 && now.waiting > 0, "still too fast: {now:?}");
     rig.cables[0].pace(0);
     let device = rig.settle()[0];
     assert_eq!(device.acked + device.gaps, device.produced);
