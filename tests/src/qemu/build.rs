@@ -63,11 +63,13 @@ pub fn board_elf(machine: Machine) -> Result<PathBuf, QemuError> {
 
 fn build(machine: Machine) -> Result<PathBuf, String> {
     let boards = Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware/boards");
+    // A board may have other programs, such as one that counts instructions.
+    let image = format!("qemu-{}", machine.name());
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--release", "--locked"])
         .args(["--target", machine.target()])
-        .args(["--package", &format!("qemu-{}", machine.name())])
+        .args(["--package", &image, "--bin", &image])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(boards)
         // Flags for the host are not flags for the board.

@@ -65,9 +65,12 @@ impl Bench {
     #[track_caller]
     fn until(&mut self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
         let found = wait::until(what, LIMIT, || {
+            let ended = self.qemu.ended().unwrap();
+            assert_eq!(ended, None, "{what}: {}", self.qemu.messages());
             let mut status = self.status()?;
             let device = status["devices"].get_mut(0).map(Value::take);
-            let device = device.ok_or("no device yet")?;
+            let counts = || Way::BOTH.map(|way| self.cable.counts(way));
+            let device = device.ok_or_else(|| format!("no device yet: {:?}", counts()))?;
             if holds(&device) {
                 Ok(device)
             } else {
@@ -75,7 +78,6 @@ impl Bench {
             }
         });
         self.agent.must_run();
-        assert_eq!(self.qemu.ended().unwrap(), None);
         found
     }
 
