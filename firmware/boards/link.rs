@@ -34,6 +34,10 @@ fn main() -> io::Result<()> {
     ] {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
+    if env::var("CARGO_PKG_NAME").is_ok_and(|name| name == "rp2040") {
+        // The second stage of its boot loader, which embassy-rp brings.
+        println!("cargo:rustc-link-arg-bins=-Tlink-rp.x");
+    }
     println!("cargo:rerun-if-changed=memory.x");
     println!("cargo:rerun-if-changed=../link.rs");
     println!("cargo:rerun-if-env-changed=DEFMT_LOG");

@@ -9,6 +9,12 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Board {
     pub(crate) name: String,
+    /// The package of its firmware; its name unless another is given.
+    pub(crate) package: String,
+    /// Features of the package, with commas between; none when empty.
+    pub(crate) features: String,
+    /// How its image gets onto the chip; `None` for boards that only QEMU has.
+    pub(crate) flash: Option<Flash>,
     /// The rustup target that it is built for.
     pub(crate) target: String,
     pub(crate) flash_bytes: u64,
@@ -16,6 +22,24 @@ pub(crate) struct Board {
     pub(crate) ram_bytes: u64,
     /// The backlog ring: as large as the chip allows, so counted apart.
     pub(crate) ring_bytes: u64,
+}
+
+/// How an image gets onto a chip.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Flash {
+    /// The chip's name for `probe-rs`.
+    pub(crate) chip: String,
+    /// What the boot loader of the chip takes as a file on a drive, if it does.
+    pub(crate) uf2: Option<Uf2>,
+}
+
+/// The drive of a boot loader that takes UF2 files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Uf2 {
+    /// The chip's number in UF2 files.
+    pub(crate) family: u32,
+    /// The label of the drive.
+    pub(crate) drive: String,
 }
 
 impl Board {
@@ -44,7 +68,7 @@ pub(crate) fn read(ws: &Workspace) -> Result<Vec<Board>, String> {
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let boards = parse(&text)?;
     for name in ws.board_names() {
-        if !boards.iter().any(|board| board.name == name) {
+        if !boards.iter().any(|board| board.package == name) {
             return Err(format!(
                 "budgets.toml: no [{name}], but there is firmware/boards/{name}"
             ));
@@ -68,9 +92,13 @@ fn board(name: &str, table: &Item) -> Result<Board, String> {
             .and_then(|number| u64::try_from(number).ok())
             .ok_or_else(|| format!("budgets.toml: [{name}] has no {key} in bytes"))
     };
-    let target = table.get("target").and_then(Item::as_str);
+    let text = |key: &str| table.get(key).and_then(Item::as_str);
+    let target = text("target");
     Ok(Board {
         name: name.to_owned(),
+        package: text("package").unwrap_or(name).to_owned(),
+        features: text("features").unwrap_or_default().to_owned(),
+        flash: flash(name, table)?,
         target: target
             .ok_or_else(|| format!("budgets.toml: [{name}] has no target"))?
             .to_owned(),
@@ -78,6 +106,28 @@ fn board(name: &str, table: &Item) -> Result<Board, String> {
         ram_bytes: number("ram_bytes")?,
         ring_bytes: number("ring_bytes")?,
     })
+}
+
+fn flash(name: &str, table: &Item) -> Result<Option<Flash>, String> {
+    let text = |key: &str| table.get(key).and_then(Item::as_str).map(str::to_owned);
+    let Some(chip) = text("probe_chip") else {
+        return Ok(None);
+    };
+    let family = table.get("uf2_family").and_then(Item::as_integer);
+    let uf2 = match (family, text("uf2_drive")) {
+        (None, None) => None,
+        (Some(family), Some(drive)) => {
+            let family = u32::try_from(family)
+                .map_err(|_| format!("budgets.toml: [{name}]: uf2_family has 32 bits"))?;
+            Some(Uf2 { family, drive })
+        }
+        (Some(_), None) | (None, Some(_)) => {
+            return Err(format!(
+                "budgets.toml: [{name}]: uf2_family and uf2_drive belong together"
+            ));
+        }
+    };
+    Ok(Some(Flash { chip, uf2 }))
 }
 
 #[cfg(test)]

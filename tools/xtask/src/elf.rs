@@ -48,6 +48,51 @@ pub(crate) fn footprint(image: &[u8]) -> Result<Footprint, String> {
     Ok(total)
 }
 
+/// The first eight bytes of the GNU build id; `None` in an image without one.
+pub(crate) fn build_id(image: &[u8]) -> Option<[u8; 8]> {
+    const NOTE: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
+    let at = image.windows(NOTE.len()).position(|bytes| bytes == NOTE)?;
+    image[at + NOTE.len()..].first_chunk().copied()
+}
+
+/// Bytes that stand in flash, with the address of the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Segment<'a> {
+    pub(crate) address: u32,
+    pub(crate) bytes: &'a [u8],
+}
+
+const SEGMENT_BYTES: usize = 32;
+const TYPE_LOAD: u32 = 1;
+
+/// What is to be written into flash, in the order of the program headers.
+///
+/// # Errors
+/// Not such an ELF, or a header or segment beyond the end of the file.
+pub(crate) fn segments(image: &[u8]) -> Result<Vec<Segment<'_>>, String> {
+    footprint(image)?;
+    let table = word(image, 0x1c)? as usize;
+    let count = usize::from(half(image, 0x2c)?);
+    let mut found = Vec::new();
+    for index in 0..count {
+        let start = table.saturating_add(index * SEGMENT_BYTES);
+        let header = image
+            .get(start..start.saturating_add(SEGMENT_BYTES))
+            .ok_or(format!("program header {index} at byte {start} is cut off"))?;
+        let (offset, size) = (word(header, 0x04)? as usize, word(header, 0x10)? as usize);
+        if word(header, 0x00)? != TYPE_LOAD || size == 0 {
+            continue;
+        }
+        let bytes = image
+            .get(offset..offset.saturating_add(size))
+            .ok_or(format!("segment {index} at byte {offset} is cut off"))?;
+        // Where it is loaded from, which for start values is not where it runs.
+        let address = word(header, 0x0c)?;
+        found.push(Segment { address, bytes });
+    }
+    Ok(found)
+}
+
 fn add(total: &mut Footprint, section: &[u8]) -> Result<(), String> {
     let kind = word(section, 0x04)?;
     let flags = word(section, 0x08)?;

@@ -15,6 +15,7 @@ mod boards;
 mod cargo;
 mod elf;
 mod firmware;
+mod flash;
 mod icount;
 mod lint;
 mod report;
@@ -23,6 +24,7 @@ mod sim;
 mod test;
 mod tidy;
 mod torture;
+mod uf2;
 mod workspace;
 
 use report::{Failed, Report};
@@ -49,7 +51,9 @@ Examples:
   cargo xtask bench log            what the log must reach, beside a plain file
   cargo xtask firmware size        flash and RAM of each board against its budget
   cargo xtask firmware icount      instructions of a frame and of each interrupt
-  cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386";
+  cargo xtask firmware qemu        the QEMU board, its UART on TCP port 7386
+  cargo xtask firmware flash --board rp2040-usb
+                                   onto the board that is plugged in";
 
 #[derive(Subcommand)]
 enum Verb {

@@ -20,6 +20,8 @@ use descriptor::{CONTROL_IN, DATA_IN, DATA_OUT, NOTIFY_BYTES, NOTIFY_INTERVAL_MS
 pub use descriptor::{PRODUCT_ID, VENDOR_ID};
 use request::{Answer, Request, State};
 
+/// Number of the endpoint by which bytes come in.
+pub const DATA_ENDPOINT: u8 = DATA_OUT;
 /// Bytes of a packet of a bulk endpoint.
 pub const PACKET: usize = PACKET_BYTES as usize;
 

@@ -29,10 +29,9 @@ pub fn reset_cause(memory: Cause, hardware: ResetCause) -> ResetCause {
     match (hardware, memory) {
         (ResetCause::Unknown, Cause::Cold) => ResetCause::PowerOn,
         (ResetCause::Unknown, Cause::Warm) => ResetCause::Pin,
-        // The record says that it was asked for, whatever the way it was done.
-        (ResetCause::Unknown | ResetCause::Software | ResetCause::Watchdog, Cause::Software) => {
-            ResetCause::Software
-        }
+        // The record says that it was asked for, whatever the way it was done; the
+        // registers of some chips still tell of the reset before.
+        (_, Cause::Software) => ResetCause::Software,
         (hardware, _) => hardware,
     }
 }
@@ -96,7 +95,12 @@ mod tests {
                 Software,
             ),
             ("asked for, silent chip", Cause::Software, Unknown, Software),
-            ("button before the reset", Cause::Software, Pin, Pin),
+            (
+                "asked for, registers not cleared",
+                Cause::Software,
+                PowerOn,
+                Software,
+            ),
             ("undervoltage", Cause::Warm, Brownout, Brownout),
         ] {
             assert_eq!(reset_cause(memory, hardware), want, "{name}");

@@ -5,11 +5,13 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod baud;
 pub mod bitbang;
 pub mod blink;
 pub mod boot;
 pub mod cdc;
 pub mod clock;
+pub mod die;
 pub mod identity;
 pub mod keep;
 pub mod log;
