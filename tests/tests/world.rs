@@ -177,6 +177,7 @@ fn devices_take_orders_and_every_ledger_closes() {
         &[
             "gateway killed",
             "device reset",
+            "devices changed ports",
             "settings applied",
             "settings kept",
             "command done",

@@ -234,6 +234,13 @@ impl WorldGateway {
         self.core.handle(Input::PortClosed(port), now_of(now));
     }
 
+    /// It is back.
+    pub fn plug(&mut self, now: u64, port: usize) {
+        let port = PortId(port as u32);
+        self.core
+            .handle(Input::PortOpened { port, baud: None }, now_of(now));
+    }
+
     /// Hears a device.
     pub fn hear(&mut self, now: u64, port: usize, bytes: &[u8]) {
         let port = PortId(port as u32);

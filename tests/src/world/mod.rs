@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod line;
 pub mod model;
 pub mod operator;
+pub mod plain;
 pub mod receiver;
 pub mod scenario;
 pub mod steps;
@@ -320,6 +321,19 @@ impl World {
         self.gateway.ask(self.now, id, request);
     }
 
+    /// Two devices are unplugged, and plugged in again the other way round.
+    fn swap(&mut self) {
+        let count = self.devices.len();
+        let first = self.dice.below(count as u64) as usize;
+        let second = (first + 1) % count;
+        self.devices.swap(first, second);
+        for port in [first, second] {
+            self.gateway.replug(self.now, port);
+            self.devices[port].up.clear();
+            self.devices[port].down.clear();
+        }
+    }
+
     fn crash(&mut self) {
         let now = self.now;
         self.operator.forget();
@@ -335,7 +349,8 @@ impl World {
             grows,
             ..
         } = self.scenario;
-        let more = [(outages, 8), (fills, 9), (grows, 10)];
+        let swaps = self.scenario.operated && self.devices.len() > 1;
+        let more = [(outages, 8), (fills, 9), (grows, 10), (swaps, 11)];
         let more: Vec<u64> = more.iter().filter(|(on, _)| *on).map(|(_, n)| *n).collect();
         let kind = self.dice.below(8 + more.len() as u64);
         let chosen = kind.checked_sub(8).and_then(|n| more.get(n as usize));
@@ -379,6 +394,10 @@ impl World {
                 self.gateway.grow(1 + self.dice.below(3) as u16);
                 self.crash();
                 "partitions grew"
+            }
+            11 => {
+                self.swap();
+                "devices changed ports"
             }
             _ => {
                 let device = self.dice.below(self.devices.len() as u64) as usize;
