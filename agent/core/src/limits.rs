@@ -256,6 +256,8 @@ pub const PORT_BYTES_AT_ONCE: usize = 4096;
 /// A device may declare so long after its session opened what its earlier boots have lost,
 /// us; what then is still missing of them the gateway declares.
 pub const CLOSE_BOOTS_US: u64 = 10_000_000;
+/// Devices on no port whose clock model is kept.
+pub const CLOCKS_KEPT_MAX: usize = 1024;
 /// Shortest time between two notes about one port, us.
 pub const PORT_NOTE_EACH_US: u64 = 60_000_000;
 

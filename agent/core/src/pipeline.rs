@@ -24,6 +24,7 @@ use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
 use crate::ledger::Ledger;
 use crate::limits::{FETCH_BYTES_MAX, PORT_BYTES_AT_ONCE};
+use crate::link::clocks::Clocks;
 use crate::link::session::{LinkSink, Room, Session};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
@@ -77,6 +78,7 @@ pub struct Gateway {
     founding: Founding,
     pub(crate) ports: BTreeMap<PortId, PortSession>,
     pub(crate) devices: Devices,
+    clocks: Clocks,
     /// Open ports whose bytes go at a known rate.
     bauds: BTreeMap<PortId, Baud>,
     pub(crate) commit: GroupCommit,
@@ -104,6 +106,7 @@ struct Ingest<'a> {
     router: &'a Router,
     commit: &'a mut GroupCommit,
     clock: &'a mut GatewayClock,
+    clocks: &'a mut Clocks,
     /// What the readings topic has room for.
     room: Room,
     now: Now,
@@ -150,6 +153,10 @@ impl LinkSink for Ingest<'_> {
 
     fn knows_time(&self) -> bool {
         self.clock.is_trusted()
+    }
+
+    fn clocks(&mut self) -> &mut Clocks {
+        self.clocks
     }
 }
 
@@ -275,7 +282,10 @@ impl Gateway {
     }
 
     fn on_port_closed(&mut self, port: PortId) {
-        self.ports.remove(&port);
+        let mut session = self.ports.remove(&port).flatten();
+        if let Some((source, clock)) = session.as_mut().and_then(Session::dismiss) {
+            self.clocks.keep(source, clock);
+        }
         self.devices.on_port_closed(port);
         self.bauds.remove(&port);
     }
@@ -290,6 +300,7 @@ impl Gateway {
                 router: &self.config.router,
                 commit: &mut self.commit,
                 clock: &mut self.clock,
+                clocks: &mut self.clocks,
                 room: self.retention.room(READINGS),
                 now,
             };
@@ -383,6 +394,7 @@ impl Gateway {
             router: &self.config.router,
             commit: &mut self.commit,
             clock: &mut self.clock,
+            clocks: &mut self.clocks,
             room: self.retention.room(READINGS),
             now,
         };

@@ -55,7 +55,7 @@ pub(super) fn ack_line(source: Source, next: Ordinal) -> Vec<u8> {
 }
 
 impl Device {
-    pub(super) fn new(hello: Hello, baud: Option<Baud>, now: Mono) -> Self {
+    pub(super) fn new(hello: Hello, clock: DeviceClock, now: Mono) -> Self {
         Self {
             source: Source {
                 uid: hello.uid,
@@ -63,7 +63,7 @@ impl Device {
             },
             hello,
             channels: std::array::from_fn(|_| None),
-            clock: DeviceClock::new(baud),
+            clock,
             probes: 0,
             next_probe: now,
             open: false,

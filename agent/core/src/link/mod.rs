@@ -2,6 +2,7 @@
 //! Bytes in, accepted readings and answers out.
 
 pub mod clock;
+pub mod clocks;
 mod device;
 pub mod heard;
 pub mod session;

@@ -17,6 +17,7 @@ use forebay_wire::message::{Ack, ChannelInfo, Gap, Health, Hello, SyncReply};
 
 use self::passing::{pass_on, readings, reject};
 use super::clock::DeviceClock;
+use super::clocks::Clocks;
 use super::device::{Device, PROBE_FAST_US, ack_line, line};
 use super::heard::Heard;
 use crate::ledger::{Ledger, Run, Source};
@@ -57,6 +58,8 @@ pub trait LinkSink {
     fn room(&self) -> Room;
     /// Whether the times that readings have are those of a clock that is trusted.
     fn knows_time(&self) -> bool;
+    /// The clocks of devices that are on no port.
+    fn clocks(&mut self) -> &mut Clocks;
 }
 
 /// What the session saw on its line.
@@ -176,11 +179,12 @@ impl Session {
     }
 
     /// The device is heard on another port: nothing more is said here until one says
-    /// Hello.
-    pub fn dismiss(&mut self) {
-        self.peer.device = None;
+    /// Hello. Gives its clock.
+    pub fn dismiss(&mut self) -> Option<(Source, DeviceClock)> {
         self.peer.dismissed = true;
         self.peer.out.clear();
+        let device = self.peer.device.take();
+        device.map(|device| (device.source, device.clock))
     }
 
     /// What was heard that is no reading, in order.
@@ -241,7 +245,9 @@ impl Peer {
         sink: &mut dyn LinkSink,
     ) {
         match message {
-            DeviceMessage::Hello(hello) => self.on_hello(hello, now.mono, ledger),
+            DeviceMessage::Hello(hello) => {
+                self.on_hello(hello, now.mono, ledger, sink.clocks());
+            }
             DeviceMessage::Channel(info) => self.on_channel(info),
             DeviceMessage::Data(data) => self.on_data(&data, now, ledger, sink),
             DeviceMessage::Gap(gap) => self.on_gap(&gap, now, ledger, sink),
@@ -252,7 +258,7 @@ impl Peer {
         }
     }
 
-    fn on_hello(&mut self, hello: Hello, now: Mono, ledger: &mut Ledger) {
+    fn on_hello(&mut self, hello: Hello, now: Mono, ledger: &mut Ledger, clocks: &mut Clocks) {
         let source = Source {
             uid: hello.uid,
             boot: hello.boot,
@@ -274,7 +280,17 @@ impl Peer {
                 self.out.clear();
                 self.dismissed = false;
                 self.heard.push((source, Heard::Hello(hello.clone())));
-                let mut device = Device::new(hello, self.baud, now);
+                if let Some(before) = self.device.take() {
+                    clocks.keep(before.source, before.clock);
+                }
+                let clock = match clocks.take(source) {
+                    Some(mut clock) => {
+                        clock.on_line(self.baud);
+                        clock
+                    }
+                    None => DeviceClock::new(self.baud),
+                };
+                let mut device = Device::new(hello, clock, now);
                 self.out.push(device.probe(now));
                 self.device = Some(device);
             }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Gateway, device_view};
 use crate::devices::{DeviceAction, DeviceRequest, SetRequest};
 use crate::effect::{Effect, Note, QueryId};
+use crate::link::session::Session;
 use crate::units::{Mono, PortId};
 
 /// Devices that an error names.
@@ -96,8 +97,9 @@ impl Gateway {
                     }
                 }
                 DeviceAction::Dismiss(port) => {
-                    if let Some(Some(session)) = self.ports.get_mut(&port) {
-                        session.dismiss();
+                    let session = self.ports.get_mut(&port).and_then(Option::as_mut);
+                    if let Some((source, clock)) = session.and_then(Session::dismiss) {
+                        self.clocks.keep(source, clock);
                     }
                 }
                 DeviceAction::Answer(id, answer) => {

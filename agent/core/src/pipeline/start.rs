@@ -15,6 +15,7 @@ use crate::exchange::{CROSSING_PARTITION, Exchange, Split};
 use crate::forward::Forward;
 use crate::import::{Imports, restore_names};
 use crate::layout::{Layouts, Restored, Shrinks};
+use crate::link::clocks::Clocks;
 use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
@@ -64,6 +65,7 @@ impl Gateway {
             founding: founding(&commit),
             ports: BTreeMap::new(),
             devices,
+            clocks: Clocks::default(),
             bauds: BTreeMap::new(),
             commit,
             topics,

@@ -25,6 +25,7 @@ struct Taken {
     gaps: Vec<(u64, u64)>,
     rejected: Vec<(u64, u64, EventTime)>,
     room: Room,
+    clocks: Clocks,
 }
 
 impl Default for Taken {
@@ -34,6 +35,7 @@ impl Default for Taken {
             gaps: Vec::new(),
             rejected: Vec::new(),
             room: Room::Take,
+            clocks: Clocks::default(),
         }
     }
 }
@@ -59,6 +61,10 @@ impl LinkSink for Taken {
 
     fn knows_time(&self) -> bool {
         true
+    }
+
+    fn clocks(&mut self) -> &mut Clocks {
+        &mut self.clocks
     }
 }
 
@@ -168,12 +174,23 @@ impl Bench {
 
     /// Answers probes until the session opens; returns what HelloAck said.
     fn open(&mut self) -> HelloAck {
+        self.opened().0
+    }
+
+    /// How many answers that takes.
+    fn open_counting(&mut self) -> usize {
+        self.opened().1
+    }
+
+    fn opened(&mut self) -> (HelloAck, usize) {
         self.hello();
+        let mut answered = 0;
         for _ in 0..2 * PROBES_KEPT {
             for message in self.heard() {
                 match message {
-                    GatewayMessage::HelloAck(ack) => return ack,
+                    GatewayMessage::HelloAck(ack) => return (ack, answered),
                     GatewayMessage::SyncReq(request) => {
+                        answered += 1;
                         self.mono += 200;
                         let tick = Tick(self.mono - 100 - BOOTED);
                         self.say(&DeviceMessage::SyncReply(SyncReply {
@@ -688,6 +705,19 @@ fn a_session_whose_device_is_elsewhere_is_silent_until_a_hello() {
     assert_eq!(bench.session.next_deadline(), None);
     assert_eq!(bench.ordinals(), [0, 1]);
     assert_eq!(bench.open().next, Ordinal(4));
+}
+
+#[test]
+fn a_device_that_comes_back_in_the_same_boot_goes_on_with_its_clock() {
+    let mut bench = Bench::ready();
+    bench.data(0, 2);
+    let (source, clock) = bench.session.dismiss().expect("it was there");
+    bench.taken.clocks.keep(source, clock);
+    bench.session = Session::start(LOG_LEVEL, None, Mono(bench.mono));
+    let probes = bench.open_counting();
+    assert_eq!(probes, 1, "one probe says that it is there");
+    bench.boot = BootId(0x0103);
+    assert_eq!(bench.open_counting(), PROBES_KEPT, "its ticks began anew");
 }
 
 #[test]
