@@ -19,7 +19,7 @@ const AFTER: u64 = 30 * SECOND;
 const PATIENCE: u64 = 300 * SECOND;
 const UID: u64 = 0xd7;
 /// What a stamp may be off, us: the line's delay is not symmetric.
-const CLOCK_ERROR_US: i64 = 20_000;
+const CLOCK_ERROR_US: i64 = 5_000;
 
 const fn channel(period_us: u32) -> ChannelSpec {
     ChannelSpec {

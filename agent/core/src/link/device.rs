@@ -12,7 +12,7 @@ use super::clock::{DeviceClock, PROBE_PAUSE_US};
 use crate::ledger::Source;
 use crate::limits::{CLOSE_BOOTS_US, PROBES_KEPT};
 use crate::record::{Series, ValueKind};
-use crate::units::{Baud, Mono};
+use crate::units::Mono;
 
 /// Pause between the probes that find the first fit.
 pub(super) const PROBE_FAST_US: u64 = 50_000;
