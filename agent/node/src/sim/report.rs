@@ -194,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_is_asked_where_it_is_says_so() {
+        let uid = DeviceUid([1; 8]);
+        for (name, seconds, want) in [
+            ("on", 10, "device 0101010101010101: here I am, for 10 s"),
+            ("off", 0, "device 0101010101010101: shown no longer"),
+        ] {
+            assert_eq!(shows(SimShows { uid, seconds }, false), want, "{name}");
+            let json: Value =
+                serde_json::from_str(&shows(SimShows { uid, seconds }, true)).unwrap();
+            assert_eq!(json["identify_s"], seconds, "{name}");
+        }
+    }
+
+    #[test]
     fn both_forms_have_the_earlier_boots() {
         let text = count(&device(), false);
         assert!(
