@@ -83,6 +83,9 @@ pub(crate) struct Session {
     /// already with the same Ack, and taking those for new losses would send
     /// everything twice for ever.
     quiet_until: Tick,
+    /// From here on a repeated Ack tells that what was sent again is lost, too: else its
+    /// Ack would have come.
+    again_at: Tick,
     /// Channels to announce before any Data, as a bit set.
     to_announce: u32,
     /// Channels of which Data was acked in this session.
@@ -117,6 +120,7 @@ impl Session {
             heard: Tick(0),
             recover: Ordinal(0),
             quiet_until: Tick(0),
+            again_at: Tick(0),
             to_announce: 0,
             confirmed: 0,
             probes: Deque::new(),
@@ -296,7 +300,7 @@ impl Session {
         if ack.is_to_unknown(self.boot) && self.is_open() {
             // The gateway was started again: waiting for its silence to grow long
             // enough would hold the readings up for seconds.
-            self.go_back(backlog);
+            self.go_back(backlog, now);
             self.state = State::Greeting(now);
             return;
         }
@@ -309,12 +313,13 @@ impl Session {
         if ack.next > backlog.base() {
             self.progress(ack.next, backlog, now);
         } else if ack.next == backlog.base() && self.repeat_means_loss(ack.next, now) {
-            self.go_back(backlog);
+            self.go_back(backlog, now);
         }
     }
 
     fn repeat_means_loss(&self, next: Ordinal, now: Tick) -> bool {
-        !self.flight.is_empty() && next >= self.recover && now >= self.quiet_until
+        let is_new = next >= self.recover || now >= self.again_at;
+        !self.flight.is_empty() && is_new && now >= self.quiet_until
     }
 
     fn progress<const N: usize>(&mut self, next: Ordinal, backlog: &mut Backlog<N>, now: Tick) {
@@ -328,8 +333,9 @@ impl Session {
 
     /// Everything on the way counts as lost; channels of which no Data was acked
     /// may be unknown to the gateway, and are announced again before their Data.
-    fn go_back<const N: usize>(&mut self, backlog: &mut Backlog<N>) {
+    fn go_back<const N: usize>(&mut self, backlog: &mut Backlog<N>, now: Tick) {
         self.recover = backlog.sent_end();
+        self.again_at = Tick(now.0 + self.flight.round_trip_us().max(REPEATS_MIN_US));
         self.to_announce |= backlog.channels_on_the_way() & !self.confirmed;
         self.flight.clear();
         backlog.rewind();
@@ -341,11 +347,11 @@ impl Session {
             return;
         }
         if self.silence_deadline(backlog).is_some_and(|at| at <= now) {
-            self.go_back(backlog);
+            self.go_back(backlog, now);
             self.state = State::Greeting(now);
         } else if self.flight.deadline().is_some_and(|at| at <= now) {
             self.flight.timed_out();
-            self.go_back(backlog);
+            self.go_back(backlog, now);
         }
     }
 

@@ -20,6 +20,15 @@ pub(super) const PROBE_FAST_US: u64 = 50_000;
 /// was answered.
 pub(super) const PROBES_PATIENCE: u32 = 24;
 
+/// Whether a frame got lost: those behind it come ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hole {
+    None,
+    Seen,
+    /// The device was told, by an ack that says what the one before said.
+    Told,
+}
+
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) source: Source,
@@ -31,6 +40,7 @@ pub(super) struct Device {
     pub(super) open: bool,
     pub(super) acked: Ordinal,
     pub(super) acked_at: Mono,
+    pub(super) hole: Hole,
     /// Earlier boots whose last gap is on its way to the disk, with its end.
     pub(super) closing: Vec<(Source, Ordinal)>,
     /// When the gateway declares what is missing of them; `None` once it has.
@@ -69,6 +79,7 @@ impl Device {
             open: false,
             acked: Ordinal(0),
             acked_at: now,
+            hole: Hole::None,
             closing: Vec::new(),
             close_at: None,
         }

@@ -18,7 +18,7 @@ use forebay_wire::message::{Ack, ChannelInfo, Gap, Health, Hello, SyncReply};
 use self::passing::{pass_on, readings, reject};
 use super::clock::DeviceClock;
 use super::clocks::Clocks;
-use super::device::{Device, PROBE_FAST_US, ack_line, line};
+use super::device::{Device, Hole, PROBE_FAST_US, ack_line, line};
 use super::heard::Heard;
 use crate::ledger::{Ledger, Run, Source};
 use crate::record::{GapReason, GapRecord, ReadingRecord, Series};
@@ -141,6 +141,11 @@ impl Session {
             let durable = durable_of(ledger, device.source);
             if durable > device.acked {
                 self.peer.out.push(device.ack(durable, now));
+                let taken = ledger.get(device.source).map_or(0, |account| account.taken);
+                if device.hole == Hole::Seen && durable.0 == taken {
+                    device.hole = Hole::Told;
+                    self.peer.out.push(device.ack(durable, now));
+                }
             }
             let is_durable =
                 |(source, end): &mut (Source, Ordinal)| durable_of(ledger, *source) >= *end;
@@ -366,15 +371,25 @@ impl Peer {
         let run = account.judge(first, count);
         match run {
             Run::Fresh { skip } => {
+                device.hole = Hole::None;
                 account.counts.duplicates += skip;
                 return Some(skip);
             }
             Run::Known => account.counts.duplicates += count,
+            Run::Ahead { .. } if device.hole == Hole::None => device.hole = Hole::Seen,
             Run::Ahead { .. } => {}
         }
         let durable = Ordinal(account.durable);
         let since = now.0.saturating_sub(device.acked_at.0);
-        if durable > device.acked || since >= REPEAT_ACK_US {
+        let repeats = durable == device.acked;
+        // The first that comes ahead is told at once, or as soon as the disk is so far:
+        // each moment costs a fast line a window.
+        let asks = repeats && account.durable == account.taken;
+        let is_news = asks && device.hole == Hole::Seen;
+        if !repeats || is_news || since >= REPEAT_ACK_US {
+            if is_news {
+                device.hole = Hole::Told;
+            }
             let ack = device.ack(durable, now);
             self.out.push(ack);
         }

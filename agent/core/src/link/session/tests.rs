@@ -742,3 +742,51 @@ fn noise_without_a_hello_leaves_nothing_behind() {
     assert_eq!(bench.ledger.len(), 0);
     assert!(bench.session.counters().frames.bad() > 0);
 }
+
+/// What the gateway said of ordinals, in order.
+fn acked(bench: &mut Bench) -> Vec<u64> {
+    let acks = bench.heard().into_iter().filter_map(|message| match message {
+        GatewayMessage::Ack(ack) => Some(ack.next.0),
+        GatewayMessage::HelloAck(_)
+        | GatewayMessage::SyncReq(_)
+        | GatewayMessage::Cmd(_)
+        | GatewayMessage::Config(_) => None,
+    });
+    acks.collect()
+}
+
+#[test]
+fn a_lost_frame_is_told_at_once_and_once() {
+    let mut bench = Bench::ready();
+    bench.data(0, 5);
+    bench.durable(5);
+    assert_eq!(acked(&mut bench), [5]);
+    bench.data(10, 5);
+    assert_eq!(acked(&mut bench), [5], "the first that is ahead");
+    bench.data(15, 5);
+    assert_eq!(acked(&mut bench), [0; 0], "the next, a moment later");
+    bench.mono += REPEAT_ACK_US;
+    bench.data(20, 5);
+    assert_eq!(acked(&mut bench), [5], "later");
+    bench.data(5, 5);
+    bench.durable(10);
+    assert_eq!(acked(&mut bench), [10]);
+    bench.data(15, 5);
+    assert_eq!(acked(&mut bench), [10], "another one");
+}
+
+#[test]
+fn a_lost_frame_is_told_when_the_disk_is_so_far() {
+    let mut bench = Bench::ready();
+    bench.data(0, 5);
+    bench.durable(5);
+    assert_eq!(acked(&mut bench), [5]);
+    bench.data(5, 5);
+    bench.data(10, 5);
+    bench.data(20, 5);
+    assert_eq!(acked(&mut bench), [0; 0], "nothing more is durable");
+    bench.durable(10);
+    assert_eq!(acked(&mut bench), [10], "not all");
+    bench.durable(15);
+    assert_eq!(acked(&mut bench), [15, 15], "all: the repeat asks for the rest");
+}
