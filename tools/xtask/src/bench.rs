@@ -63,10 +63,13 @@ pub(crate) struct EngineArgs {
 
 #[derive(Args)]
 pub(crate) struct LinkArgs {
+    /// Where the agent's log goes; removed at the end [default: bench-link in the target folder].
+    #[arg(long)]
+    dir: Option<PathBuf>,
     /// Short runs: to see that it runs.
     #[arg(long)]
     quick: bool,
-    /// Only this part: clock.
+    /// Only this part: clock, paced or fleet.
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }
@@ -136,7 +139,17 @@ fn engine(ws: &Workspace, args: &EngineArgs) -> Result<(), String> {
 }
 
 fn link(ws: &Workspace, args: &LinkArgs) -> Result<(), String> {
+    // The program that is measured, as it is shipped.
+    let build = ["build", "--release", "--quiet", "--package", "forebay"];
+    run_command(cargo(ws.root(), &build))?;
+    let target = target_dir(ws.root())?;
+    let dir = args.dir.clone();
     let mut command = bench(ws, "link");
+    command
+        .arg("--dir")
+        .arg(dir.unwrap_or_else(|| target.join("bench-link")))
+        .arg("--forebay")
+        .arg(target.join("release/forebay"));
     if args.quick {
         command.arg("--quick");
     }

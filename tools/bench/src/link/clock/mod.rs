@@ -7,6 +7,7 @@
 
 mod world;
 
+pub(super) use self::world::Chance;
 use self::world::{Delay, Oscillator, Scene};
 use crate::table::Row;
 
