@@ -31,19 +31,7 @@ pub(super) fn run(forebay: &Path, dir: &Path, quick: bool) -> Result<Vec<Row>, S
         ..SimConfig::default()
     })
     .map_err(|error| format!("devices: {error}"))?;
-    let paths = devices.paths();
-    let port = |path: &std::path::PathBuf| {
-        format!(
-            "[[device_port]]\nkind = \"serial\"\npath = \"{}\"\n",
-            path.display()
-        )
-    };
-    let setting = Setting {
-        ports: paths.iter().map(port).collect(),
-        group_ms: 50,
-        linger_ms: 20,
-    };
-    let agent = Agent::start(forebay, &dir.join("fleet"), &setting)?;
+    let agent = Agent::start(forebay, &dir.join("fleet"), &setting(&devices))?;
     wait_until("every device is answered", || {
         devices.snapshot().iter().all(|device| device.open)
     })?;
@@ -95,6 +83,21 @@ pub(super) fn run(forebay: &Path, dir: &Path, quick: bool) -> Result<Vec<Row>, S
         .stop()
         .map_err(|error| format!("devices: {error}"))?;
     Ok(rows)
+}
+
+/// A port for each device, and the log as by default.
+fn setting(devices: &SimDevices) -> Setting {
+    let port = |path: &std::path::PathBuf| {
+        format!(
+            "[[device_port]]\nkind = \"serial\"\npath = \"{}\"\n",
+            path.display()
+        )
+    };
+    Setting {
+        ports: devices.paths().iter().map(port).collect(),
+        group_ms: 50,
+        linger_ms: 20,
+    }
 }
 
 /// Sums over devices.
