@@ -239,3 +239,137 @@ impl<'a, const CHANNELS: usize> Station<'a, CHANNELS> {
         u32::try_from(pause).map_or(SLEEP_MAX_US, |pause| pause.min(SLEEP_MAX_US))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
+    use forebay_firmware::DeviceConfig;
+    use forebay_firmware::wire::message::Quality;
+
+    use super::*;
+    use crate::identity;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Call {
+        Kick,
+        Note,
+        Light(bool),
+        Feed,
+        Log(Event),
+    }
+
+    #[derive(Default)]
+    struct Fake {
+        calls: Vec<Call>,
+        frames: Vec<Vec<u8>>,
+        log_dropped: u32,
+    }
+
+    impl Board for Fake {
+        fn kick(&mut self) {
+            self.calls.push(Call::Kick);
+        }
+
+        fn note(&mut self, _: BootId, _: Accounts) {
+            self.calls.push(Call::Note);
+        }
+
+        fn light(&mut self, on: bool) {
+            self.calls.push(Call::Light(on));
+        }
+
+        fn feed(&mut self) {
+            self.calls.push(Call::Feed);
+        }
+
+        fn stack_free(&mut self) -> u32 {
+            1_234
+        }
+
+        fn log(&mut self, event: Event, _: u8) {
+            self.calls.push(Call::Log(event));
+        }
+
+        fn take_log(&mut self, frame: &mut [u8; FRAME_BYTES_MAX]) -> Option<usize> {
+            let oldest = self.frames.pop()?;
+            frame[..oldest.len()].copy_from_slice(&oldest);
+            Some(oldest.len())
+        }
+
+        fn log_dropped(&mut self) -> u32 {
+            self.log_dropped
+        }
+
+        fn reset(&mut self) {}
+    }
+
+    struct Constant;
+
+    impl Sensor for Constant {
+        fn spec(&self) -> ChannelSpec {
+            crate::die::spec(500_000)
+        }
+
+        fn read(&mut self) -> Result<i32, Quality> {
+            Ok(210)
+        }
+    }
+
+    fn config() -> DeviceConfig {
+        identity::config([7; 8], BootId(1), ResetCause::PowerOn, [0; 8], 1_000_000)
+    }
+
+    /// A turn at tick 0 and what it leaves.
+    fn first_turn(board: &mut Fake, port: &Port) -> (Device<16, 1>, u32) {
+        let clock = Clock::new(|| 0, 1_000_000);
+        let specs = [Constant.spec()];
+        let mut device = Device::new(config(), &specs).unwrap();
+        let mut station = Station::<1>::new(port, &clock, &specs);
+        let pause = station.turn(&mut device, &mut [&mut Constant], board);
+        (device, pause)
+    }
+
+    #[test]
+    fn what_is_owed_is_noted_before_the_line_goes_out() {
+        let (mut board, port) = (Fake::default(), Port::new());
+        let (device, pause) = first_turn(&mut board, &port);
+        let want = [Call::Feed, Call::Note, Call::Kick, Call::Light(true)];
+        assert_eq!(board.calls, want);
+        assert!(!port.is_idle());
+        assert_eq!(device.stats().produced, 1);
+        // While the line is on its way only the next sample ends the sleep.
+        assert_eq!(pause, 500_000);
+    }
+
+    #[test]
+    fn a_busy_port_is_sent_nothing_and_waited_for() {
+        let (mut board, port) = (Fake::default(), Port::new());
+        port.send(&[1, 2, 3]);
+        first_turn(&mut board, &port);
+        assert!(!board.calls.contains(&Call::Kick));
+        assert_eq!(
+            port.next_byte(),
+            Some(1),
+            "the line before is left as it is"
+        );
+    }
+
+    #[test]
+    fn health_has_what_the_board_counted() {
+        let port = Port::new();
+        port.on_overrun(5);
+        let mut board = Fake {
+            frames: vec![vec![1, 2], vec![3]],
+            log_dropped: 4,
+            ..Fake::default()
+        };
+        let (device, _) = first_turn(&mut board, &port);
+        let health = device.health();
+        assert_eq!((health.rx_dropped, health.stack_free), (5, 1_234));
+        assert_eq!(health.log_dropped, 4);
+        assert!(board.frames.is_empty(), "the log moved on");
+        assert!(board.calls.contains(&Call::Log(Event::BytesDropped(5))));
+    }
+}
