@@ -2,7 +2,7 @@
 //!
 //! Always holds: bytes pass unchanged and in order, or their connection ends. A
 //! frozen link keeps its connections open and says nothing: what a cable pulled out
-//! looks like. Bound: [`CHUNK_BYTES`] per direction. Knows no protocol.
+//! looks like. Bound: `CHUNK_BYTES` per direction. Knows no protocol.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

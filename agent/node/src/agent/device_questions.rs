@@ -18,7 +18,7 @@ pub enum DeviceQuestion {
     Log(LogRequest),
 }
 
-/// A question as the agent reads it with [`read`].
+/// A question as the agent reads it with `read`.
 #[must_use]
 pub fn write(question: &DeviceQuestion) -> Value {
     match question {

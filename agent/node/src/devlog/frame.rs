@@ -2,7 +2,7 @@
 //! time and the arguments as the format there says.
 //!
 //! Always holds: bytes never panic, and neither does a table of whatever texts. Bound:
-//! [`VALUES_MAX`] values, [`DEPTH_MAX`] deep, [`LINE_TEXT_BYTES_MAX`] of text.
+//! [`VALUES_MAX`] values, [`DEPTH_MAX`] deep, [`LINE_TEXT_BYTES_MAX`](super::limits::LINE_TEXT_BYTES_MAX) of text.
 
 use super::elf::{Formats, Level, Text};
 use super::format::{Kind, Piece, parse};

@@ -1,7 +1,7 @@
 //! `forebay ingest`: recorded readings into the log of a running or stopped agent.
 //! A batch is confirmed when it is durable; a bad line is named and costs no other.
 //!
-//! Bound: one batch and what [`feed`] holds. Knows neither formats nor the log.
+//! Bound: one batch and what `feed` holds. Knows neither formats nor the log.
 
 mod args;
 mod feed;
