@@ -56,6 +56,10 @@ pub struct WorldDevice<const READINGS: usize = RING> {
     channels: &'static [ChannelSpec],
     sampler: Sampler<2>,
     sampling: bool,
+    /// Of its sensors alone: what they read does not depend on what else happens.
+    senses: Dice,
+    /// Of what it writes into its log, for the same reason.
+    chatter: Dice,
     /// Boots that are over.
     pub boots: Vec<Boot>,
     values: Vec<Option<f64>>,
@@ -92,6 +96,8 @@ impl<const READINGS: usize> WorldDevice<READINGS> {
             channels,
             sampler: Sampler::new(channels, Tick(0)),
             sampling: true,
+            senses: Dice::new(dice.below(u64::MAX)),
+            chatter: Dice::new(dice.below(u64::MAX)),
             boots: Vec::new(),
             values: Vec::new(),
             identified: 0,
@@ -132,7 +138,7 @@ impl<const READINGS: usize> WorldDevice<READINGS> {
         while self.sampling
             && let Some(channel) = self.sampler.poll(tick)
         {
-            let value = sample(channel.0, tick, dice);
+            let value = sample(channel.0, tick, &mut self.senses);
             let spec = self.channels[usize::from(channel.0)];
             let power = 10_f64.powi(i32::from(spec.scale));
             let taken = self.device.on_sample(channel, tick, value);
@@ -142,7 +148,7 @@ impl<const READINGS: usize> WorldDevice<READINGS> {
                 self.values.push(figure);
             }
         }
-        if dice.hit(LOGS) {
+        if self.chatter.hit(LOGS) {
             self.logged = self.logged.wrapping_add(1);
             self.device.on_log(&log_frame(self.uid, self.logged));
         }
