@@ -34,9 +34,14 @@ pub(crate) fn run(board: &Board, image: &Path) -> Result<(), String> {
     let Some(probe_rs) = setup::find("probe-rs") else {
         return Err(by_hand(board, flash, image, "probe-rs is not installed"));
     };
-    let mut command = Command::new(probe_rs);
-    command.args(probe_args(flash)).arg(image);
-    run_command(command).map_err(|error| by_hand(board, flash, image, &error))
+    let mut download = Command::new(&probe_rs);
+    download.args(probe_args(flash)).arg(image);
+    // It leaves the chip halted.
+    let mut reset = Command::new(&probe_rs);
+    reset.args(["reset", "--chip", &flash.chip]);
+    run_command(download)
+        .and_then(|()| run_command(reset))
+        .map_err(|error| by_hand(board, flash, image, &error))
 }
 
 fn probe_args(flash: &Flash) -> [&str; 3] {
@@ -82,10 +87,11 @@ fn by_hand(board: &Board, flash: &Flash, image: &Path, why: &str) -> String {
     }
     text += &format!(
         "\nWith a probe on the board's SWD pins:\n  cargo install probe-rs-tools --locked\n  \
-         probe-rs {} {}\nWhen that does not find the chip, or the chip does not answer, \
+         probe-rs {} {} && probe-rs reset --chip {}\nWhen that does not find the chip, or the chip does not answer, \
          hold its reset button and add:\n  --connect-under-reset",
         probe_args(flash).join(" "),
-        image.display()
+        image.display(),
+        flash.chip
     );
     text
 }

@@ -745,13 +745,16 @@ fn noise_without_a_hello_leaves_nothing_behind() {
 
 /// What the gateway said of ordinals, in order.
 fn acked(bench: &mut Bench) -> Vec<u64> {
-    let acks = bench.heard().into_iter().filter_map(|message| match message {
-        GatewayMessage::Ack(ack) => Some(ack.next.0),
-        GatewayMessage::HelloAck(_)
-        | GatewayMessage::SyncReq(_)
-        | GatewayMessage::Cmd(_)
-        | GatewayMessage::Config(_) => None,
-    });
+    let acks = bench
+        .heard()
+        .into_iter()
+        .filter_map(|message| match message {
+            GatewayMessage::Ack(ack) => Some(ack.next.0),
+            GatewayMessage::HelloAck(_)
+            | GatewayMessage::SyncReq(_)
+            | GatewayMessage::Cmd(_)
+            | GatewayMessage::Config(_) => None,
+        });
     acks.collect()
 }
 
@@ -788,5 +791,9 @@ fn a_lost_frame_is_told_when_the_disk_is_so_far() {
     bench.durable(10);
     assert_eq!(acked(&mut bench), [10], "not all");
     bench.durable(15);
-    assert_eq!(acked(&mut bench), [15, 15], "all: the repeat asks for the rest");
+    assert_eq!(
+        acked(&mut bench),
+        [15, 15],
+        "all: the repeat asks for the rest"
+    );
 }
