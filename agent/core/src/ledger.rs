@@ -34,7 +34,7 @@ pub struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub readings: u64,
-    /// Lost, declared by the device or refused by a full log, by [`GapReason`].
+    /// Lost, declared by the device or refused by a full log, by [`GapReason`](crate::record::GapReason).
     pub gaps: [u64; GAP_REASONS],
     /// Readings that came again and were left out.
     pub duplicates: u64,
