@@ -74,6 +74,20 @@ pub fn build_id(note: &[u8]) -> [u8; 8] {
     id.copied().unwrap_or_default()
 }
 
+/// A uid of the 96 bits by which ST tells chips apart: lot, wafer and place on it. 64
+/// bits of FNV-1a, as none of these bits is free in all lots.
+#[must_use]
+pub fn fold_uid(number: [u8; 12]) -> [u8; 8] {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    number
+        .iter()
+        .fold(BASIS, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
+        })
+        .to_be_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +132,20 @@ mod tests {
         for cut in 0..NOTE.len() {
             assert_eq!(build_id(&NOTE[..cut]), [0; 8], "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn chips_of_one_wafer_and_of_others_have_other_uids() {
+        let one = *b"\x21\0\x1b\0\x11Q318472";
+        let mut seen = std::vec![fold_uid(one)];
+        assert_eq!(seen[0], 0x70b3_9672_a540_bf40_u64.to_be_bytes());
+        for bit in 0..96 {
+            let mut other = one;
+            other[bit / 8] ^= 1 << (bit % 8);
+            seen.push(fold_uid(other));
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 97);
     }
 }
