@@ -48,9 +48,14 @@ fn the_log_of_the_board_is_text_with_its_own_elf_file() {
     let folder = elf.parent().unwrap().display().to_string();
     let site = site(&qemu, &format!("firmware = [{folder:?}]"));
     let agent = site.agent();
-    let said = lines(&site, 1);
+    let said = lines(&site, 2);
+    let boot = said[0]["text"].as_str().unwrap();
+    assert!(
+        boot.starts_with("boot ") && boot.contains(", reset cause "),
+        "{boot}"
+    );
     assert_eq!(
-        (&said[0]["text"], &said[0]["level"]),
+        (&said[1]["text"], &said[1]["level"]),
         (&OPEN.into(), &"info".into())
     );
     let shown = site.text(&["device", "log", "board"]).unwrap();
@@ -61,14 +66,12 @@ fn the_log_of_the_board_is_text_with_its_own_elf_file() {
     let count = |text: String| text.matches(OPEN).count();
     wait::until("the lines so far", ANSWER_LIMIT, || {
         follows.must_run();
-        (count(follows.printed()) >= said.len())
-            .then_some(())
-            .ok_or("fewer")
+        (count(follows.printed()) >= 1).then_some(()).ok_or("fewer")
     });
     qemu.system_reset().unwrap();
     wait::until("a line of the next boot", ANSWER_LIMIT, || {
         follows.must_run();
-        (count(follows.printed()) > said.len())
+        (count(follows.printed()) > 1)
             .then_some(())
             .ok_or("none yet")
     });
@@ -82,7 +85,7 @@ fn without_the_file_the_build_id_is_named_and_a_file_of_ones_own_helps() {
     let site = site(&qemu, "firmware = [\"empty\"]");
     fs::create_dir(site.path("empty")).unwrap();
     let agent = site.agent();
-    let said = lines(&site, 1);
+    let said = lines(&site, 2);
     let build_id = said[0]["build_id"].as_str().unwrap();
     assert_eq!(said[0]["text"], Value::Null);
     let frame = said[0]["frame"].as_str().unwrap();

@@ -46,6 +46,7 @@ pub fn begin(tick_hz: u32) -> DeviceConfig {
     let (boot, cause): (BootId, Cause) =
         boot::begin(|found| host::random_number().unwrap_or(found));
     let cause = identity::reset_cause(cause, ResetCause::Unknown);
+    log::say(Event::Boot { boot, cause }, u8::MAX);
     let uid = host::uid().unwrap_or(host::UID);
     identity::config(uid, boot, cause, build_id::first_bytes(), tick_hz)
 }
