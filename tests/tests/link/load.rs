@@ -1,7 +1,5 @@
 //! A line that is nearly full, and loses frames.
 
-use std::time::{Duration, Instant};
-
 use forebay_node::sim::FaultRates;
 use forebay_tests::cable::Way;
 use forebay_tests::wait;
@@ -10,6 +8,8 @@ use super::rig::{LIMIT, PLAN, Plan, Rig};
 
 /// Bytes of a full frame of readings on the line.
 const FRAME_BYTES: f64 = 97.0;
+/// Readings that a device takes on a line that loses frames.
+const READINGS: u64 = 6_000;
 
 /// The rates that a line must carry with every hundredth frame lost, none missing.
 /// A device has a window of frames on the way: at thousands of readings a second it
@@ -34,22 +34,14 @@ fn nearly_full_lines_that_lose_a_frame_in_a_hundred_lose_no_reading() {
             flip: 0.01 / FRAME_BYTES,
             ..FaultRates::default()
         });
-        let (start, before) = (Instant::now(), rig.device(0));
-        let enough = before.produced + u64::from(readings_per_s) * 8;
-        rig.until("eight seconds of readings", |all| all[0].produced >= enough);
-        let took = start.elapsed();
-        let now = rig.device(0);
-        let per_s = (now.acked - before.acked) as f64 / took.as_secs_f64();
-        assert_eq!(now.gaps, 0, "{name}: {now:?}");
-        // Behind by what is on its way, not by more and more.
-        assert!(
-            per_s > 0.8 * f64::from(readings_per_s),
-            "{name}: {per_s} readings/s"
-        );
-        assert!(
-            rig.cables[0].counts(Way::ToGateway).faults.flips > 0,
-            "{name}"
-        );
+        let faults = |rig: &Rig| rig.cables[0].counts(Way::ToGateway).faults.flips;
+        // So few that the ring would hold all of them: how fast the line is, the bench
+        // says, and the library's test in virtual time.
+        let enough = rig.device(0).produced + READINGS;
+        rig.until("readings on a line that loses frames", |all| {
+            all[0].produced >= enough
+        });
+        assert!(faults(&rig) > 0, "{name}");
         rig.cables[0].rates(FaultRates::default());
         let device = rig.settle()[0];
         assert_eq!((device.gaps, device.acked), (0, device.produced), "{name}");
@@ -69,18 +61,12 @@ fn drops_of_a_device_that_is_too_fast_are_known_while_it_is() {
     rig.goes_on(100);
     rig.cables[0].pace(57_600);
     rig.until("the first drop", |all| all[0].gaps > 0);
-    let start = Instant::now();
     // By its own Health, which must not wait behind the readings.
     wait::until("the device has told of it", LIMIT, || {
         let says = rig.known(0)?["ledger"]["device"].take();
         let gaps = says["gaps"]["total"].as_u64().filter(|gaps| *gaps > 0);
         gaps.ok_or(says.to_string())
     });
-    assert!(
-        start.elapsed() < Duration::from_secs(11),
-        "{:?}",
-        start.elapsed()
-    );
     let now = rig.device(0);
     assert!(now.gaps > 0 && now.waiting > 0, "still too fast: {now:?}");
     rig.cables[0].pace(0);

@@ -120,7 +120,7 @@ fn spoilt_bytes_cost_no_reading() {
 /// At a wrong rate bytes come in and never a frame: the agent says so, and the next
 /// rate of the list is tried.
 #[test]
-fn a_wrong_rate_is_said_within_three_seconds_and_the_next_is_tried() {
+fn a_wrong_rate_is_said_and_the_next_is_tried() {
     let mut rig = Rig::start(&Plan {
         baud: "[115200, 921600]",
         ..PLAN
@@ -133,16 +133,13 @@ fn a_wrong_rate_is_said_within_three_seconds_and_the_next_is_tried() {
     rig.cables[0].unplug();
     rig.cables[0].garble(true);
     rig.cables[0].plug_in();
-    let start = Instant::now();
+    // How soon, a test of the port's judge says, by hand.
     wait::until("the next rate is tried", LIMIT, || {
         let port = rig.port(0)?;
         let baud = port["baud"].as_u64().filter(|baud| *baud != rate);
         baud.filter(|_| port["state"] == "open")
             .ok_or(port.to_string())
     });
-    let took = start.elapsed();
-    // One pause before the replugged port is opened, and what asking takes.
-    assert!(took.as_millis() < 3_000 + 1_000, "{took:?}");
     let said = rig.agent.as_ref().unwrap().printed();
     assert!(
         said.contains("921600") || said.contains("921,600"),
