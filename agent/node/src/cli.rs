@@ -38,6 +38,7 @@ struct Cli {
 enum Verb {
     Demo(DemoArgs),
     Run(run::RunArgs),
+    /// Receives what gateways forward and applies each reading once
     Upstream(UpstreamArgs),
     /// Asks a running agent for rolling averages, rollups and readings
     #[command(subcommand)]
@@ -114,6 +115,24 @@ mod tests {
         for mut command in leaves(Cli::command()) {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{}: {help}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn a_negative_threshold_is_refused_as_one() {
+        let line = "forebay device set boiler --channel temperature --threshold -1";
+        let error = Cli::try_parse_from(line.split(' ')).map(|_| ());
+        let said = error.map_err(|error| error.to_string());
+        assert!(said.is_err_and(|said| said.contains("must be a number of 0 or more")));
+    }
+
+    #[test]
+    fn every_command_says_what_it_does_in_the_list_above_it() {
+        for command in leaves(Cli::command()) {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
         }
     }
 }

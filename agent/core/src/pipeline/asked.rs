@@ -33,9 +33,7 @@ impl Gateway {
         }
         let names = &self.config.names;
         let Some(uid) = names.find(device) else {
-            return Err(format!(
-                "no device is called \"{device}\": give a name from the config or 16 hex digits"
-            ));
+            return Err(self.unknown_device(device));
         };
         // What the index names has been read: no further than the readers have come.
         let behind = self.readers.behind(&self.commit);

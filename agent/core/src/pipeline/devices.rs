@@ -60,7 +60,7 @@ impl Gateway {
     }
 
     /// What there is instead: the devices that are connected, the first of them.
-    fn unknown_device(&self, device: &str) -> String {
+    pub(super) fn unknown_device(&self, device: &str) -> String {
         let connected = self.devices.iter().filter(|(_, d)| d.link.is_some());
         let mut names: Vec<_> = connected
             .map(|(uid, _)| self.config.names.name(uid))

@@ -4,7 +4,7 @@
 //! Bound: a file holds at most [`CONFIG_BYTES_MAX`].
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use toml_edit::{Document, Item, Table as TomlTable, Value};
@@ -25,7 +25,16 @@ const SHOWN_BYTES_MAX: usize = 80;
 /// without reading all of it.
 pub fn read_text(path: &Path) -> Result<String, ConfigError> {
     let fail = |what: String| ConfigError::whole_file(path, what);
-    let file = File::open(path).map_err(|e| fail(format!("cannot be opened: {e}")))?;
+    let file = File::open(path).map_err(|e| {
+        // Most often the default name, in a folder without such a file.
+        let next = match e.kind() {
+            ErrorKind::NotFound => {
+                ": give the path of a config, or begin one with `forebay config reference`"
+            }
+            _ => "",
+        };
+        fail(format!("cannot be opened: {e}{next}"))
+    })?;
     let mut bytes = Vec::new();
     file.take(CONFIG_BYTES_MAX + 1)
         .read_to_end(&mut bytes)

@@ -737,3 +737,14 @@ fn example_configs_load() {
     let upstream = Config::load(&repo_file("upstream.toml")).expect("upstream.toml");
     upstream.upstream().expect("an [upstream]");
 }
+
+#[test]
+fn a_config_that_is_not_there_says_how_to_get_one() {
+    let error = Config::load(Path::new("/nonexistent/forebay.toml")).expect_err("none is there");
+    let said = error.to_string();
+    assert!(
+        said.contains("/nonexistent/forebay.toml: cannot be opened"),
+        "{said}"
+    );
+    assert!(said.contains("`forebay config reference`"), "{said}");
+}

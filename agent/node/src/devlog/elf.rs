@@ -113,8 +113,9 @@ pub struct Elf<B> {
 /// # Errors
 /// What is wrong with it, without its name.
 pub fn open(path: &Path) -> Result<Elf<File>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let about = file.metadata().map_err(|error| error.to_string())?;
+    let unread = |error| format!("cannot be read: {error}");
+    let file = File::open(path).map_err(unread)?;
+    let about = file.metadata().map_err(unread)?;
     if !about.is_file() {
         return Err(String::from("is no file"));
     }

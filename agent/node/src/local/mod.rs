@@ -139,7 +139,10 @@ pub fn ask(path: &Path, request: &Value) -> Result<Value, String> {
 pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value, String> {
     let shown = path.display();
     let mut stream = Blocking::connect(path).map_err(|error| {
-        format!("nobody answers at {shown} ({error}): is the process running with this config?")
+        format!(
+            "nobody answers at {shown} ({error}): is `forebay run` or `forebay upstream` running \
+             with this config or socket?"
+        )
     })?;
     let told = |error: io::Error| format!("{shown}: {error}");
     stream.set_read_timeout(Some(patience)).map_err(told)?;

@@ -52,7 +52,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     link: Option<PathBuf>,
     /// Listen on TCP instead of ptys: the first device here, others on the ports after it
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "IP:PORT", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
     /// What the cable does wrong: a chance per byte of a flip, drop or insert, or single faults
     #[arg(long, default_value = "0", value_name = "FAULTS", value_parser = spec::parse)]
@@ -96,6 +96,11 @@ fn parse_uid(text: &str) -> Result<UidBase, String> {
     u64::from_str_radix(digits, 16)
         .map(UidBase)
         .map_err(|_| "must be 1 to 16 hex digits".to_owned())
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse();
+    address.map_err(|_| "must be an IP address and a port, such as 127.0.0.1:7386".to_owned())
 }
 
 fn parse_ring(text: &str) -> Result<RingSize, String> {
@@ -276,6 +281,11 @@ mod tests {
             ),
             ("no hex", "sim --uid-base xyz", "1 to 16 hex digits"),
             ("back in time", "sim --duration=-5s", "must not be negative"),
+            (
+                "a host",
+                "sim --listen localhost:1",
+                "such as 127.0.0.1:7386",
+            ),
             (
                 "two lines",
                 "sim --link a --listen 127.0.0.1:1",

@@ -98,7 +98,7 @@ pub(super) struct SetArgs {
     period: Option<u32>,
     /// Samples that differ by less from the last that was sent are left out, but for each
     /// 64th; in the channel's unit, 0 sends all
-    #[arg(long, value_name = "VALUE", value_parser = parse_threshold, group = "what")]
+    #[arg(long, value_name = "VALUE", value_parser = parse_threshold, allow_negative_numbers = true, group = "what")]
     threshold: Option<f64>,
     /// Keep nothing of it: until the device is reset
     #[arg(long)]
