@@ -234,7 +234,7 @@ fn qemu(ws: &Workspace, boards: &[Board], port: u16, qmp: Option<u16>) -> Result
     command.arg("-kernel").arg(&image);
     println!("    UART on tcp:127.0.0.1:{port}; Ctrl-C ends the board");
     println!(
-        "    its log: `forebay device log {QEMU_UID} --elf {}`",
+        "    its log: `forebay device log {QEMU_UID} --config config/qemu.toml --elf {}`",
         image.display()
     );
     run_command(command)
