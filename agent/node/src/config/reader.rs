@@ -27,11 +27,10 @@ pub fn read_text(path: &Path) -> Result<String, ConfigError> {
     let fail = |what: String| ConfigError::whole_file(path, what);
     let file = File::open(path).map_err(|e| {
         // Most often the default name, in a folder without such a file.
-        let next = match e.kind() {
-            ErrorKind::NotFound => {
-                ": give the path of a config, or begin one with `forebay config reference`"
-            }
-            _ => "",
+        let next = if e.kind() == ErrorKind::NotFound {
+            ": give the path of a config, or begin one with `forebay config reference`"
+        } else {
+            ""
         };
         fail(format!("cannot be opened: {e}{next}"))
     })?;
