@@ -24,6 +24,7 @@ const QUIET: Plan = Plan {
     damaged_per_mille: 0,
     sample_period_us: 10_000,
     commit_us: 25_000,
+    latency_timer_us: 0,
 };
 
 /// A burst far longer than any buffer of a board: all that is whole counts.

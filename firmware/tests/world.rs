@@ -20,6 +20,7 @@ const QUIET: Plan = Plan {
     damaged_per_mille: 0,
     sample_period_us: 10_000,
     commit_us: 25_000,
+    latency_timer_us: 0,
 };
 
 /// Readings per second at which 16 to a frame fill the line.
@@ -83,6 +84,25 @@ fn goodput_under_load_and_loss() {
     }
 }
 
+/// Acks come late behind the 16 ms latency timer of a USB bridge: the window is large
+/// enough to keep the line full all the same.
+#[test]
+fn the_latency_timer_of_a_bridge_takes_under_five_percent_of_the_line() {
+    let plan = Plan {
+        sample_period_us: 1_000_000 * 100 / (LINE_RATE * 98),
+        latency_timer_us: 16_000,
+        ..QUIET
+    };
+    let mut world = World::<2_730>::new(13, plan);
+    world.run_for(60 * SECOND_US);
+    let stats = world.device.stats();
+    assert!(stats.acked * 100 >= LINE_RATE * 60 * 95, "{stats:?}");
+    world.drain();
+    world.check();
+    let stats = world.device.stats();
+    assert_eq!((stats.acked, stats.lost()), (stats.produced, 0));
+}
+
 /// Rates that the link carries with 1 % of all frames damaged, none missing. A full
 /// window is 256 readings: at 12,000/s the gateway has to ack within 21 ms.
 #[test]
@@ -96,6 +116,7 @@ fn none_missing_at_the_promised_rates() {
             damaged_per_mille: 10,
             sample_period_us: 1_000_000 / rate,
             commit_us,
+            latency_timer_us: 0,
         };
         let mut world = World::<6_144>::new(11, plan);
         world.run_for(30 * SECOND_US);

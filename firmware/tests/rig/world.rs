@@ -42,6 +42,8 @@ pub struct Plan {
     pub sample_period_us: u64,
     /// From the first reading to its fsync.
     pub commit_us: u64,
+    /// A USB bridge hands on what came from the device only each so many us; 0: at once.
+    pub latency_timer_us: u64,
 }
 
 /// One direction of the line: lines with the time at which their last byte arrives.
@@ -220,7 +222,9 @@ impl<const N: usize> World<N> {
             let damaged = self.damage(line[..bytes].to_vec());
             // A cut line takes as long as a whole one.
             self.up.free_at = self.now + line_us(bytes, self.plan.byte_ns);
-            self.up.lines.push_back((self.up.free_at, damaged));
+            let timer_us = self.plan.latency_timer_us.max(1);
+            let arrives = self.up.free_at.next_multiple_of(timer_us);
+            self.up.lines.push_back((arrives, damaged));
         }
         assert!(self.device.stats().closes(), "{:?}", self.device.stats());
     }
