@@ -5,12 +5,7 @@
 #![no_main]
 
 mod chip;
-#[cfg(not(feature = "usb"))]
-mod uart;
-#[cfg(feature = "usb")]
-mod usb;
 
-use chip::Die;
 use embassy_rp::gpio::{Level, Output, OutputOpenDrain};
 use embassy_rp::watchdog::Watchdog;
 use embedded_hal::digital::PinState;
@@ -25,11 +20,10 @@ use forebay_board_hal::delay::Cycles;
 #[cfg(feature = "usb")]
 use forebay_board_hal::run::both;
 use forebay_board_hal::run::{PORT, block_on, main_loop};
+use forebay_board_rp::chip::{self as rp, CORE_HZ, Die};
 use forebay_firmware::Sensor;
 use forebay_firmware::sensors::Lm75Sensor;
 
-/// The HAL's choice: PLL from the crystal of 12 MHz.
-const CORE_HZ: u32 = 125_000_000;
 const TIMER_HZ: u32 = 1_000_000;
 /// Readings in the ring: 192 KiB of 12 bytes each.
 const RING: usize = 16_384;
@@ -39,9 +33,9 @@ const PERIOD_US: u32 = 500_000;
 const UPTIME_PERIOD_US: u32 = 1_000_000;
 
 #[cfg(not(feature = "usb"))]
-use uart as line;
+use forebay_board_rp::uart as line;
 #[cfg(feature = "usb")]
-use usb as line;
+use forebay_board_rp::usb as line;
 
 type Device = forebay_firmware::Device<RING, CHANNELS>;
 
@@ -53,14 +47,14 @@ fn main() -> ! {
     let chip = embassy_rp::init(embassy_rp::config::Config::default());
     let mut watchdog = Watchdog::new(chip.WATCHDOG);
     let cause = chip::reset_cause(&watchdog);
-    watchdog.start(chip::WATCHDOG_TIME);
+    watchdog.start(rp::WATCHDOG_TIME);
     let uid = chip::uid(chip.FLASH);
-    let config = board::config(uid, cause, TIMER_HZ, chip::random);
+    let config = board::config(uid, cause, TIMER_HZ, rp::random);
     let light = Output::new(chip.PIN_25, Level::Low);
-    let feed = || watchdog.feed(chip::WATCHDOG_TIME);
+    let feed = || watchdog.feed(rp::WATCHDOG_TIME);
     let mut board = HalBoard::new(line::kick, light, PinState::High, feed);
 
-    let clock = Clock::new(chip::counter, TIMER_HZ);
+    let clock = Clock::new(rp::counter, TIMER_HZ);
     let mut die = Die::new(chip.ADC, chip.ADC_TEMP_SENSOR, PERIOD_US);
     let mut uptime = Uptime::new(&clock, UPTIME_PERIOD_US);
     let mut sda = OutputOpenDrain::new(chip.PIN_4, Level::High);
@@ -80,8 +74,8 @@ fn main() -> ! {
     DEVICE.remember(board.kept());
     let mut station = Station::new(&PORT, &clock, specs);
     let sensors: &mut [&mut dyn Sensor] = &mut [&mut die, &mut uptime, &mut lm75];
-    chip::start_alarm(chip::Irqs);
-    let turns = main_loop(DEVICE, &mut station, sensors, &mut board, chip::wake_in);
+    rp::start_alarm(rp::Irqs);
+    let turns = main_loop(DEVICE, &mut station, sensors, &mut board, rp::wake_in);
     #[cfg(feature = "usb")]
     let turns = both(turns, line::run(chip.USB, uid));
     #[cfg(not(feature = "usb"))]

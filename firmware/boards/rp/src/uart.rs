@@ -10,8 +10,7 @@ use embassy_rp::{Peri, bind_interrupts, pac};
 use forebay_board_common::baud;
 use forebay_board_hal::run::{PORT, wake};
 
-use crate::CORE_HZ;
-use crate::chip::counter;
+use crate::chip::{CORE_HZ, counter};
 
 /// Baud rate.
 pub const BAUD: u32 = 115_200;
