@@ -20,6 +20,8 @@ pub const RESEND_UNMEASURED_US: u64 = 1_000_000;
 pub const REPEATS_MIN_US: u64 = 20_000;
 /// Without any Ack for this long, the session starts again with a Hello, us.
 pub const SILENCE_MAX_US: u64 = 3_000_000;
+/// Healths behind which a channel that has changed is said once more.
+pub const ANNOUNCE_REPEATS: u8 = 3;
 /// Shortest time between two Hellos when the gateway asks for one, us.
 pub const HELLO_ASKED_US: u64 = 100_000;
 /// So long after a frame of its own came back, a device takes lone delimiters for

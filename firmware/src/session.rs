@@ -19,7 +19,8 @@ use crate::account::{Account, Accounts};
 use crate::backlog::Backlog;
 use crate::flight::Flight;
 use crate::limits::{
-    ECHO_US, HELLO_ASKED_US, HELLO_PERIOD_US, PROBES_MAX, REPEATS_MIN_US, SILENCE_MAX_US,
+    ANNOUNCE_REPEATS, ECHO_US, HELLO_ASKED_US, HELLO_PERIOD_US, PROBES_MAX, REPEATS_MIN_US,
+    SILENCE_MAX_US,
 };
 use crate::stats::LinkStats;
 
@@ -88,6 +89,9 @@ pub(crate) struct Session {
     again_at: Tick,
     /// Channels to announce before any Data, as a bit set.
     to_announce: u32,
+    /// Channels that have changed, to be said again behind so many Healths more.
+    changed: u32,
+    repeats: u8,
     /// Channels of which Data was acked in this session.
     confirmed: u32,
     probes: Deque<(u32, Tick), PROBES_MAX>,
@@ -122,6 +126,8 @@ impl Session {
             quiet_until: Tick(0),
             again_at: Tick(0),
             to_announce: 0,
+            changed: 0,
+            repeats: 0,
             confirmed: 0,
             probes: Deque::new(),
             earlier: Accounts::new(),
@@ -225,11 +231,23 @@ impl Session {
         self.health_at = None;
     }
 
-    /// Says these channels (a bit set) again: they have changed.
+    /// Says these channels (a bit set) again: they have changed. Nothing acks a Channel
+    /// frame of a channel that is known, so it is not said only once.
     pub(crate) fn announce(&mut self, channels: u32) {
         if self.is_open() {
             self.to_announce |= channels;
+            self.changed |= channels;
+            self.repeats = ANNOUNCE_REPEATS;
         }
+    }
+
+    fn say_changes_again(&mut self) {
+        if self.repeats == 0 {
+            self.changed = 0;
+            return;
+        }
+        self.repeats -= 1;
+        self.to_announce |= self.changed;
     }
 
     pub(crate) fn on_probe(&mut self, id: u32, now: Tick) {
@@ -272,6 +290,7 @@ impl Session {
         self.heard = now;
         self.recover = Ordinal(0);
         self.to_announce = u32::MAX.checked_shr(32 - channels as u32).unwrap_or(0);
+        self.changed = 0;
         self.confirmed = 0;
         self.health_at = None;
         self.stats.sessions += 1;

@@ -305,6 +305,27 @@ fn a_period_that_is_set_is_announced_and_followed() {
 }
 
 #[test]
+fn a_change_is_said_again_behind_the_next_healths_as_nothing_acks_it() {
+    let mut rig = Rig::<64>::open();
+    rig.poll_messages();
+    rig.say(cmd(1, period(B, 4_000)));
+    rig.poll_messages();
+    assert_eq!(announced(&mut rig), [(1, 4_000)]);
+    for (name, want) in [
+        ("first", &[(1, 4_000)][..]),
+        ("second", &[(1, 4_000)]),
+        ("third", &[(1, 4_000)]),
+        ("fourth", &[]),
+    ] {
+        let healths = rig.healths.len();
+        rig.advance_to(rig.now.0 + 10 * SECOND_US);
+        rig.poll_messages();
+        assert_eq!(rig.healths.len(), healths + 1, "{name}");
+        assert_eq!(announced(&mut rig), want, "{name}");
+    }
+}
+
+#[test]
 fn missed_slots_are_counted() {
     let mut rig = Rig::<64>::open();
     let mut sampler = Sampler::<2>::new(&channels(), Tick(0));

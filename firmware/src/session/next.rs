@@ -154,6 +154,10 @@ impl Session {
             }
             Outgoing::Data | Outgoing::Gap => self.on_data_sent(fresh, backlog, now),
             Outgoing::Health => {
+                // One that was asked for comes too soon after what it tells.
+                if self.health_at.is_some() {
+                    self.say_changes_again();
+                }
                 (self.health_at, self.losses_told) = (Some(now), waiting.losses);
             }
             Outgoing::Result | Outgoing::Log => {}

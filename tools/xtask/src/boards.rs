@@ -49,13 +49,17 @@ impl Board {
     }
 
     /// The packages beside its own that only a chip can run, and that are checked with it.
-    pub(crate) fn own_packages(&self) -> [&'static str; 2] {
-        let shared = if self.is_qemu() {
+    pub(crate) fn own_packages(&self) -> Vec<&'static str> {
+        let mut packages = vec!["forebay-board-chip"];
+        packages.push(if self.is_qemu() {
             "forebay-board-qemu"
         } else {
             "forebay-board-hal"
-        };
-        ["forebay-board-chip", shared]
+        });
+        if self.name.starts_with("rp") {
+            packages.push("forebay-board-rp");
+        }
+        packages
     }
 }
 
