@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: builds the benches as they are shipped and runs them. Knows
 //! no log and no engine: what is measured, and against what, stands in `tools/bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, Subcommand};
@@ -97,63 +97,49 @@ fn log(ws: &Workspace, args: &LogArgs) -> Result<(), String> {
         .clone()
         .unwrap_or_else(|| ws.root().join("target/bench"));
     command.arg("--dir").arg(dir);
-    if args.quick {
-        command.arg("--quick");
-    }
     if let Some(bytes) = args.backlog_bytes {
         command.args(["--backlog-bytes", &bytes.to_string()]);
-    }
-    if let Some(part) = &args.only {
-        command.args(["--only", part]);
     }
     let values = ws.root().join(VALUES);
     if values.is_file() {
         command.arg("--values").arg(values);
     }
-    run_command(command)
+    run_parts(command, args.quick, args.only.as_deref())
 }
 
 fn engine(ws: &Workspace, args: &EngineArgs) -> Result<(), String> {
-    // The program that is measured, as it is shipped.
-    let build = ["build", "--release", "--quiet", "--package", "forebay"];
-    run_command(cargo(ws.root(), &build))?;
     let target = target_dir(ws.root())?;
-    let dir = args.dir.clone();
-    let mut command = bench(ws, "engine");
+    let mut command = of_the_binary(ws, "engine", args.dir.as_deref())?;
     command
-        .arg("--dir")
-        .arg(dir.unwrap_or_else(|| target.join("bench-engine")))
         .arg("--peers")
         .arg(target.join("bench-peers"))
         .arg("--scripts")
-        .arg(ws.root().join("tools/bench/peers"))
-        .arg("--forebay")
-        .arg(target.join("release/forebay"));
-    if args.quick {
-        command.arg("--quick");
-    }
-    if let Some(part) = &args.only {
-        command.args(["--only", part]);
-    }
-    run_command(command)
+        .arg(ws.root().join("tools/bench/peers"));
+    run_parts(command, args.quick, args.only.as_deref())
 }
 
 fn link(ws: &Workspace, args: &LinkArgs) -> Result<(), String> {
-    // The program that is measured, as it is shipped.
+    let command = of_the_binary(ws, "link", args.dir.as_deref())?;
+    run_parts(command, args.quick, args.only.as_deref())
+}
+
+/// A bench that measures the program as it is shipped, which is built first.
+fn of_the_binary(ws: &Workspace, part: &str, dir: Option<&Path>) -> Result<Command, String> {
     let build = ["build", "--release", "--quiet", "--package", "forebay"];
     run_command(cargo(ws.root(), &build))?;
     let target = target_dir(ws.root())?;
-    let dir = args.dir.clone();
-    let mut command = bench(ws, "link");
-    command
-        .arg("--dir")
-        .arg(dir.unwrap_or_else(|| target.join("bench-link")))
-        .arg("--forebay")
-        .arg(target.join("release/forebay"));
-    if args.quick {
+    let own = target.join(format!("bench-{part}"));
+    let mut command = bench(ws, part);
+    command.arg("--dir").arg(dir.unwrap_or(&own));
+    command.arg("--forebay").arg(target.join("release/forebay"));
+    Ok(command)
+}
+
+fn run_parts(mut command: Command, quick: bool, only: Option<&str>) -> Result<(), String> {
+    if quick {
         command.arg("--quick");
     }
-    if let Some(part) = &args.only {
+    if let Some(part) = only {
         command.args(["--only", part]);
     }
     run_command(command)

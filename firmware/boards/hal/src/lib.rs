@@ -1,4 +1,4 @@
-//! What the boards on Embassy's HALs share: the main loop as a future beside the USB
+//! What the boards on Embassy's HALs share: what they measure, the main loop as a future beside the USB
 //! port, the hardware as that loop knows it, sleep, panics. Knows no chip's registers.
 //!
 //! The HAL brings clocks, pins and drivers; all logic is in `forebay-firmware` and
@@ -7,5 +7,6 @@
 
 pub mod board;
 pub mod delay;
+pub mod program;
 pub mod run;
 pub mod usb;

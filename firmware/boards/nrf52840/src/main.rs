@@ -13,29 +13,16 @@ mod usb;
 use chip::Die;
 use embassy_nrf::gpio::{Level, Output, OutputDrive};
 use embedded_hal::digital::PinState;
-use embedded_hal::i2c::I2c;
 use forebay_board_chip::stack;
 use forebay_board_common::bitbang::BitBang;
-use forebay_board_common::clock::Clock;
-use forebay_board_common::station::Station;
-use forebay_board_common::uptime::Uptime;
 use forebay_board_hal::board::{self, HalBoard};
 use forebay_board_hal::delay::Cycles;
-#[cfg(feature = "usb")]
-use forebay_board_hal::run::both;
-use forebay_board_hal::run::{PORT, block_on, main_loop};
-use forebay_firmware::Sensor;
-use forebay_firmware::sensors::Lm75Sensor;
+use forebay_board_hal::program::{self, CHANNELS, PERIOD_US, TIMER_HZ, Timer};
 
 /// The chip has no other.
 const CORE_HZ: u32 = 64_000_000;
-const TIMER_HZ: u32 = 1_000_000;
 /// Readings in the ring: 192 KiB of 12 bytes each.
 const RING: usize = 16_384;
-const CHANNELS: usize = 3;
-const LM75_ADDRESS: u8 = 0x48;
-const PERIOD_US: u32 = 500_000;
-const UPTIME_PERIOD_US: u32 = 1_000_000;
 
 #[cfg(not(feature = "usb"))]
 use uart as line;
@@ -58,28 +45,19 @@ fn main() -> ! {
     let light = Output::new(chip.P0_13, Level::High, OutputDrive::Standard);
     let mut board = HalBoard::new(line::kick, light, PinState::Low, || watchdog.pet());
 
-    let clock = Clock::new(chip::counter, TIMER_HZ);
     let mut die = Die::new(chip.TEMP, PERIOD_US);
-    let mut uptime = Uptime::new(&clock, UPTIME_PERIOD_US);
     let (sda, scl) = (chip::open_drain(chip.P0_26), chip::open_drain(chip.P0_27));
-    let mut bus = BitBang::new(scl, sda, Cycles::<CORE_HZ>);
-    let found = bus.write(LM75_ADDRESS, &[0]).is_ok();
-    let mut lm75 = Lm75Sensor::new(bus, LM75_ADDRESS, "temperature", PERIOD_US);
-
-    let specs = [die.spec(), uptime.spec(), lm75.spec()];
-    // Without the sensor its channel is not there, instead of failing all the time.
-    let specs = &specs[..if found { CHANNELS } else { CHANNELS - 1 }];
-    if DEVICE.start(config, specs).is_err() {
-        panic!("the table of channels is wrong");
-    }
-    DEVICE.remember(board.kept());
-    let mut station = Station::new(&PORT, &clock, specs);
-    let sensors: &mut [&mut dyn Sensor] = &mut [&mut die, &mut uptime, &mut lm75];
+    let bus = BitBang::new(scl, sda, Cycles::<CORE_HZ>);
     chip::start_alarm(chip::Irqs);
-    let turns = main_loop(DEVICE, &mut station, sensors, &mut board, chip::wake_in);
     #[cfg(feature = "usb")]
-    let turns = both(turns, line::run(chip.USBD, uid));
+    let bytes = line::run(chip.USBD, uid);
     #[cfg(not(feature = "usb"))]
     let _line = line::start(chip.UARTE0, chip.P0_06, chip.P0_08);
-    block_on(turns)
+    #[cfg(not(feature = "usb"))]
+    let bytes = core::future::pending();
+    let timer = Timer {
+        counter: chip::counter,
+        alarm: chip::wake_in,
+    };
+    program::run(DEVICE, config, &mut board, (&mut die, bus), timer, bytes)
 }
