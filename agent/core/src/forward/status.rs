@@ -30,8 +30,8 @@ impl Forward {
             "connected": self.connection.is_some() && !self.resetting,
             "receiver_known": self.receiver.is_known(),
             "receiver_online": self.receiver.is_online(),
-            "readings": readings.map(|place| place.marks.sent.0).sum::<u64>(),
-            "backlog": sum(|place| place.head.0.saturating_sub(place.marks.sent.0)),
+            "backlog": sum(unsent),
+            "backlog_readings": readings.map(unsent).sum::<u64>(),
             "unconfirmed": sum(|place| place.head.0.saturating_sub(place.marks.confirmed.0)),
             "in_flight": self.connection.as_ref().map_or(0, Connection::len),
             "published": published,
@@ -50,6 +50,11 @@ impl Forward {
             "last_disconnect": self.last_disconnect,
         })
     }
+}
+
+/// Records that were not acked by the broker yet.
+fn unsent(place: &Place) -> u64 {
+    place.head.0.saturating_sub(place.marks.sent.0)
 }
 
 fn parked_ranges(place: &Place) -> impl Iterator<Item = Value> + '_ {

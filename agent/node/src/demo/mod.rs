@@ -238,11 +238,14 @@ impl Parts {
         let upstream = self.upstream.snapshot();
         let devices = self.devices.snapshot();
         let number = |value: &Value| value.as_u64().unwrap_or_default();
+        let stored = number(&status["stored"]);
+        // The log has other records beside them, so what was sent is counted from here.
+        let waiting = number(&status["forward"]["backlog_readings"]);
         Counters {
             produced: devices.iter().map(|device| device.produced).sum(),
             received: number(&status["received"]),
-            stored: number(&status["stored"]),
-            forwarded: number(&status["forward"]["readings"]),
+            stored,
+            forwarded: stored.saturating_sub(waiting),
             applied: upstream.readings,
             duplicates: number(&status["duplicates"]) + upstream.duplicates,
             gaps: upstream.gap_readings,
