@@ -3,6 +3,7 @@
 pub mod cable;
 pub mod line;
 pub mod mosquitto;
+pub mod postgres;
 pub mod powercut;
 pub mod process;
 pub mod proxy;

@@ -1,5 +1,5 @@
 //! Brings what the tests need onto this machine: rustup targets and components,
-//! `qemu-system-arm`, `mosquitto`, `fusermount3`. What is there already is not touched; what
+//! `qemu-system-arm`, `mosquitto`, `fusermount3`, `postgres`. What is there already is not touched; what
 //! cannot be installed is named, with the command that installs it.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 3] = [
+const PROGRAMS: [Program; 4] = [
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",
@@ -35,7 +35,15 @@ const PROGRAMS: [Program; 3] = [
         package: "fuse3",
         purpose: "mounts the power-cut disk of the store's tests, also without root",
     },
+    Program {
+        name: "postgres",
+        package: "postgresql",
+        purpose: "is the database of the receiver's PostgreSQL sink",
+    },
 ];
+
+/// Packages that bring a service of the same name, and the process it runs as.
+const SERVICES: [(&str, &str); 2] = [("mosquitto", "mosquitto"), ("postgresql", "postgres")];
 
 /// Installs everything that is missing.
 ///
@@ -109,11 +117,15 @@ fn programs() -> Result<(), String> {
     }
 }
 
-/// The full path of a program, also where only root's PATH looks.
+/// The full path of a program, also where only root's PATH looks, or where Debian
+/// keeps a database's versions side by side.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir("/usr/lib/postgresql");
+    let versions = versions.into_iter().flatten().flatten();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))
+        .chain(versions.map(|version| version.path().join("bin")))
         .map(|dir| dir.join(name))
         .find(|file| file.is_file())
 }
@@ -136,13 +148,15 @@ fn can_install() -> bool {
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {
-    let brokers_before = service_runs("mosquitto");
+    let ran_before = SERVICES.map(|(_, process)| service_runs(process));
     run_command(apt(&["update"]))?;
     let mut command = apt(&["install", "-y", "--no-install-recommends"]);
     command.args(packages);
     run_command(command)?;
-    if packages.contains(&"mosquitto") && !brokers_before {
-        stop_service("mosquitto")?;
+    for ((name, process), ran) in SERVICES.into_iter().zip(ran_before) {
+        if packages.contains(&name) && !ran {
+            stop_service(name, process)?;
+        }
     }
     Ok(())
 }
@@ -170,8 +184,8 @@ fn service_runs(name: &str) -> bool {
 
 /// Installing a daemon may have started it: tests bring their own, on their own
 /// port, so the one that came with the package is stopped again.
-fn stop_service(name: &str) -> Result<(), String> {
-    if !service_runs(name) {
+fn stop_service(name: &str, process: &str) -> Result<(), String> {
+    if !service_runs(process) {
         return Ok(());
     }
     println!("    the package started the service {name}: stopping it");
