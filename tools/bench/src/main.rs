@@ -1,7 +1,7 @@
 //! Measures the log: everything that it must reach, each beside what a plain file
 //! on the same disk does in the same run. Started by `cargo xtask bench log`. And the
-//! engine, beside other engines: `cargo xtask bench engine`; and the link to devices:
-//! `cargo xtask bench link`.
+//! engine, beside other engines: `cargo xtask bench engine`; the link to devices:
+//! `cargo xtask bench link`; and delivery: `cargo xtask bench delivery`.
 //!
 //! Bound: the disk that `--dir` is on takes the backlog twice over; all of it is
 //! removed at the end.
@@ -10,6 +10,7 @@
 mod blocks;
 mod children;
 mod data;
+mod delivery;
 mod engine;
 mod limits;
 mod link;
@@ -45,6 +46,8 @@ enum Verb {
     Engine(engine::Args),
     /// All of the link, as a table.
     Link(link::Args),
+    /// All of delivery, as a table.
+    Delivery(delivery::Args),
     /// One part, in this process: figures as `name=value`.
     #[command(hide = true)]
     Part {
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Verb::Log(args) => report::run(&args).map(code),
         Verb::Engine(args) => engine::run(&args).map(code),
         Verb::Link(args) => link::run(&args).map(code),
+        Verb::Delivery(args) => delivery::run(&args).map(code),
         Verb::Part { part, args } => parts::run(part, &args.told()).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -30,6 +30,12 @@ pub(crate) enum Verb {
     ///
     /// Prints a table; ends with an error when something is missed.
     Link(LinkArgs),
+    /// Everything that delivery must reach: drain, narrow line, bytes, memory, reconnects.
+    ///
+    /// Prints a table; ends with an error when something is missed. A full run drains
+    /// 1 GB in each payload format and takes half an hour, on a disk with 10 GB free;
+    /// it needs Mosquitto, and root for the narrow line.
+    Delivery(DeliveryArgs),
 }
 
 #[derive(Args)]
@@ -74,6 +80,19 @@ pub(crate) struct LinkArgs {
     only: Option<String>,
 }
 
+#[derive(Args)]
+pub(crate) struct DeliveryArgs {
+    /// Where logs and sinks go; removed at the end [default: bench-delivery in the target folder].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Short runs: to see that it runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only this part: drain, shaped, bytes, marks, reconnect or spread.
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+}
+
 /// # Errors
 /// Something was missed, or could not be measured.
 pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
@@ -81,6 +100,7 @@ pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<()
         Verb::Log(args) => log(ws, args),
         Verb::Engine(args) => engine(ws, args),
         Verb::Link(args) => link(ws, args),
+        Verb::Delivery(args) => delivery(ws, args),
     })
 }
 
@@ -120,6 +140,11 @@ fn engine(ws: &Workspace, args: &EngineArgs) -> Result<(), String> {
 
 fn link(ws: &Workspace, args: &LinkArgs) -> Result<(), String> {
     let command = of_the_binary(ws, "link", args.dir.as_deref())?;
+    run_parts(command, args.quick, args.only.as_deref())
+}
+
+fn delivery(ws: &Workspace, args: &DeliveryArgs) -> Result<(), String> {
+    let command = of_the_binary(ws, "delivery", args.dir.as_deref())?;
     run_parts(command, args.quick, args.only.as_deref())
 }
 

@@ -1,0 +1,102 @@
+//! Bytes per reading on the wire: whole PUBLISH packets of a real agent, of full blocks
+//! of seven channels. What TCP adds is not counted.
+
+use std::path::Path;
+
+use forebay_core::payload::DataMessage;
+
+use super::backlog;
+use super::limits::{COMPACT_BYTES_MAX, JSON_BYTES_MAX};
+use super::rig::{self, Forwarding, Payload};
+use super::row;
+use super::tap::{Packet, Tap};
+use crate::table::Row;
+
+/// Bytes of blocks: a sealed part and one that is not.
+const BACKLOG_BYTES: u64 = 40_000_000;
+/// Messages that are looked at.
+const MESSAGES: usize = 1000;
+
+/// Sums over data messages.
+#[derive(Debug, Default)]
+struct Sums {
+    readings: u64,
+    bytes: usize,
+    payload_bytes: usize,
+    messages: u64,
+}
+
+pub(super) fn run(forebay: &Path, dir: &Path, payloads: &[Payload]) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for payload in payloads {
+        let sums = sums(forebay, dir, *payload, BACKLOG_BYTES, MESSAGES)?;
+        rows.push(row_of(*payload, &sums));
+    }
+    Ok(rows)
+}
+
+/// Bytes of payload per reading, without what MQTT adds.
+pub(super) fn payload_bytes_per_reading(
+    forebay: &Path,
+    dir: &Path,
+    payload: Payload,
+) -> Result<f64, String> {
+    let sums = sums(forebay, dir, payload, BACKLOG_BYTES, MESSAGES)?;
+    Ok(sums.payload_bytes as f64 / sums.readings as f64)
+}
+
+/// Lets an agent send from a log of its own to a broker that counts.
+fn sums(
+    forebay: &Path,
+    dir: &Path,
+    payload: Payload,
+    backlog_bytes: u64,
+    messages: usize,
+) -> Result<Sums, String> {
+    rig::fresh_dir(dir)?;
+    backlog::write(&dir.join("data"), backlog_bytes)?;
+    let tap = Tap::open()?;
+    let forwarding = Forwarding {
+        address: "127.0.0.1".into(),
+        port: tap.port,
+        payload,
+        extra: String::new(),
+    };
+    let _agent = rig::agent(forebay, dir, &forwarding, &[])?;
+    let packets = tap.serve(|kept| kept.len() >= messages)?;
+    let mut sums = Sums::default();
+    for packet in packets.iter().filter(|p| p.topic.contains("/data/")) {
+        sums.add(packet)?;
+    }
+    Ok(sums)
+}
+
+impl Sums {
+    fn add(&mut self, packet: &Packet) -> Result<(), String> {
+        let message = DataMessage::parse(&packet.payload).map_err(|error| error.to_string())?;
+        self.readings += message.id.last.0 - message.id.first.0 + 1;
+        self.bytes += packet.bytes;
+        self.payload_bytes += packet.payload.len();
+        self.messages += 1;
+        Ok(())
+    }
+}
+
+fn row_of(payload: Payload, sums: &Sums) -> Row {
+    let each = sums.bytes as f64 / sums.readings as f64;
+    let must = match payload {
+        Payload::Json => JSON_BYTES_MAX,
+        Payload::Compact => COMPACT_BYTES_MAX,
+    };
+    row(
+        "bytes per reading on the wire, 7 channels".into(),
+        payload.name().into(),
+        format!(
+            "{each:.2}, {:.0} readings a message, {:.0} bytes of MQTT",
+            sums.readings as f64 / sums.messages as f64,
+            (sums.bytes - sums.payload_bytes) as f64 / sums.messages as f64
+        ),
+        Some((each, must, false)),
+        format!("<= {must}"),
+    )
+}
