@@ -8,6 +8,7 @@ pub mod powercut;
 pub mod process;
 pub mod proxy;
 pub mod qemu;
+pub mod scripted;
 pub mod tap;
 pub mod wait;
 pub mod world;
