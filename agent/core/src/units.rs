@@ -36,6 +36,11 @@ pub struct TopicId(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
+/// Drawn at random for each opening of a log: tells two openings of one number apart,
+/// as of a disk that was restored or cloned. 0: not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EpochNonce(pub u64);
+
 /// A part of the log in the order of writing, from 1: the newest takes the writes,
 /// older ones are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use forebay_core::payload::{GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
 use forebay_core::units::Mono;
-use forebay_core::upstream::apply::{Applier, Outcome, Table};
+use forebay_core::upstream::apply::{Applier, Outcome};
+use forebay_core::upstream::batch::{Loaded, Table};
+use forebay_core::upstream::embed;
 use forebay_core::upstream::ledger::UpstreamLedger;
 
 use super::broker::{Broker, ToReceiver};
@@ -60,7 +62,7 @@ impl Receiver {
             }
             ToReceiver::Disconnected => {}
             ToReceiver::Message { id, topic, payload } => {
-                match self.applier.handle(&topic, &payload) {
+                match self.applier.handle(&topic, payload.into()) {
                     Outcome::Taken { gateway } => {
                         self.unwritten.push(id);
                         self.touched.push(gateway);
@@ -106,7 +108,7 @@ impl Receiver {
     }
 
     fn write(&mut self) {
-        for write in self.applier.take_batch() {
+        for write in embed::writes(&self.applier.take_batch()) {
             let table = self.tables.entry(write.table).or_default();
             match write.value {
                 Some(value) => {
@@ -138,9 +140,16 @@ impl Receiver {
 
     /// Killed: the batch is gone, the tables stay; started again at once.
     pub fn crash(&mut self, now: u64, broker: &mut Broker, dice: &mut Dice) {
-        let table = |table| self.tables.get(&table).cloned().unwrap_or_default();
-        self.applier =
-            Applier::load(table(Table::Marks), table(Table::Meta)).expect("the tables read back");
+        let table = |table| {
+            let table = self.tables.get(&table).cloned().unwrap_or_default();
+            table.into_iter().collect()
+        };
+        let loaded = Loaded {
+            marks: table(Table::Marks),
+            meta: table(Table::Meta),
+            versions: BTreeMap::new(),
+        };
+        self.applier = Applier::load(loaded).expect("the tables read back");
         self.unwritten.clear();
         self.touched.clear();
         self.commit_at = None;

@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_core::upstream::apply::Applier;
 use forebay_node::config::{BrokerConfig, SinkKind, UpstreamConfig};
 use forebay_node::local;
 use forebay_node::mqtt::broker::EmbeddedBroker;
 use forebay_node::ports::Say;
+use forebay_node::upstream::sink::{self, Sink as _};
 use forebay_node::upstream::{EmbeddedSink, RowFilter, UpstreamProcess, UpstreamSnapshot};
 use forebay_tests::mosquitto::Mosquitto;
 use serde_json::{Value, json};
@@ -45,9 +47,9 @@ async fn wait(process: &UpstreamProcess, wanted: impl FnMut(&UpstreamSnapshot) -
 
 /// All rows of a sink that is closed, each a JSON object.
 pub(super) fn exported(dir: &Path) -> Vec<Value> {
-    let (sink, _) = EmbeddedSink::open_existing(dir).unwrap();
+    let mut sink = EmbeddedSink::open_existing(dir).unwrap();
     let mut out = Vec::new();
-    sink.export(&RowFilter::default(), &mut out).unwrap();
+    sink::export(&mut sink, &RowFilter::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let rows = text.lines().map(serde_json::from_str);
     rows.collect::<Result<_, _>>().unwrap()
@@ -122,7 +124,8 @@ async fn each_reading_is_applied_once_whatever_is_cut() {
         (last.rejected, last.beyond, last.gateways, last.partitions),
         (0, 0, 1, 2)
     );
-    let (sink, applier) = EmbeddedSink::open_existing(dir.path()).unwrap();
+    let mut sink = EmbeddedSink::open_existing(dir.path()).unwrap();
+    let applier = Applier::load(sink.load(None).unwrap()).unwrap();
     let (_, _, tally) = applier.ledger().devices().next().expect("one device");
     let total = tally.total();
     assert_eq!(
@@ -304,9 +307,10 @@ async fn status_is_answered_rejects_are_kept_and_a_second_opening_is_refused() {
     process.stop().await;
     broker.stop().await;
     assert!(!socket.exists());
-    let (sink, applier) = EmbeddedSink::open_existing(dir.path()).unwrap();
+    let mut sink = EmbeddedSink::open_existing(dir.path()).unwrap();
+    let applier = Applier::load(sink.load(None).unwrap()).unwrap();
     let mut rejected = Vec::new();
-    sink.export_rejected(&mut rejected).unwrap();
+    sink::export_rejected(&mut sink, &mut rejected).unwrap();
     let rejected: Value = serde_json::from_slice(&rejected).unwrap();
     assert_eq!(rejected["payload"], "rubbish");
     assert_eq!(applier.counters().rejected, 1);

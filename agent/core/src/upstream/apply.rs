@@ -8,46 +8,26 @@
 //! REJECTED_KEPT_MAX rejected messages are kept. Knows no broker and no disk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use forebay_wire::ids::DeviceUid;
 use serde_json::json;
 
+use super::batch::{Applied, Batch, EntryWrite, Loaded, Table, owner};
 use super::counters::Counters;
 use super::history::Verdict;
 use super::holes::Holes;
-use super::keys::{RowKey, Source, parse_mark};
+use super::keys::{Source, parse_mark};
 use super::ledger::{DEVICE_PREFIX, LEDGER_KEY, UpstreamLedger};
 use super::ranges::OffsetRange;
-use super::rows::pieces;
 use super::state::UpstreamState;
 use crate::limits::{REJECTED_KEPT_MAX, REJECTED_PAYLOAD_BYTES_MAX, REJECTED_TEXT_CHARS_MAX};
 use crate::payload::{
     AckMessage, Command, DataBody, DataMessage, DataRecord, GatewayName, SessionNonce,
     parse_data_topic,
 };
-use crate::record::{Missing, missing_name};
 use crate::units::{LogId, Mono, Offset};
-
-/// Tables of the sink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Table {
-    Rows,
-    Marks,
-    Meta,
-    Rejected,
-}
-
-/// One write of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SinkWrite {
-    pub table: Table,
-    pub key: Vec<u8>,
-    /// `None` removes the key.
-    pub value: Option<Vec<u8>>,
-    /// The key must not exist: a row that does was applied before, and then the
-    /// transaction must fail whole.
-    pub must_be_new: bool,
-}
 
 /// What became of a message. It may be acked when the batch is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +73,10 @@ pub struct Applier {
     touched: BTreeSet<Source>,
     holes: Holes,
     ledger: UpstreamLedger,
-    rows: Vec<SinkWrite>,
+    versions: BTreeMap<GatewayName, u64>,
+    applied: Vec<Applied>,
+    /// Gateways of the batch that was taken last.
+    taken: Vec<GatewayName>,
     /// Later writes of one key replace earlier ones.
     others: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
     bytes: usize,
@@ -104,10 +87,12 @@ impl Applier {
     ///
     /// # Errors
     /// When an entry cannot be read or contradicts another.
-    pub fn load(
-        marks: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
-        meta: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
-    ) -> Result<Self, LoadError> {
+    pub fn load(loaded: Loaded) -> Result<Self, LoadError> {
+        let Loaded {
+            marks,
+            meta,
+            versions,
+        } = loaded;
         let bad = |what: &str, key: &[u8]| LoadError {
             said: format!(
                 "{what} at key {:?} cannot be read",
@@ -124,6 +109,7 @@ impl Applier {
         let mut applier = Self {
             touched: state.sources().collect(),
             state,
+            versions,
             ..Self::default()
         };
         for (key, value) in meta {
@@ -162,11 +148,11 @@ impl Applier {
     }
 
     /// Takes a message.
-    pub fn handle(&mut self, topic: &str, payload: &[u8]) -> Outcome {
+    pub fn handle(&mut self, topic: &str, payload: Bytes) -> Outcome {
         self.counters.messages += 1;
-        match readable(topic, payload) {
-            Ok((message, range)) => self.apply(topic, payload, &message, range),
-            Err(reason) => self.reject(topic, payload.len(), payload, reason),
+        match readable(topic, &payload) {
+            Ok((message, range)) => self.apply(topic, payload, message, range),
+            Err(reason) => self.reject(topic, payload.len(), &payload, reason),
         }
     }
 
@@ -180,8 +166,8 @@ impl Applier {
     fn apply(
         &mut self,
         topic: &str,
-        payload: &[u8],
-        message: &DataMessage,
+        payload: Bytes,
+        message: DataMessage,
         range: OffsetRange,
     ) -> Outcome {
         let id = &message.id;
@@ -192,7 +178,7 @@ impl Applier {
             Verdict::Apply { fresh, duplicates } => (fresh, duplicates),
             Verdict::Full => {
                 let reason = "as many partitions as may be known are known".to_owned();
-                return self.reject(topic, payload.len(), payload, reason);
+                return self.reject(topic, payload.len(), &payload, reason);
             }
             Verdict::Beyond => {
                 self.counters.beyond += 1;
@@ -201,8 +187,8 @@ impl Applier {
         };
         self.touched.insert(Source::of(id));
         self.counters.duplicates += duplicates;
-        for part in fresh {
-            self.add_rows(message, part);
+        for part in &fresh {
+            self.count(&message, *part);
         }
         for mark in marks {
             self.put(Table::Marks, mark.key, mark.value);
@@ -212,53 +198,37 @@ impl Applier {
             let key = [CURRENT_PREFIX, gateway.as_str().as_bytes()].concat();
             self.put(Table::Meta, key, Some(id.log_id.0.to_vec()));
         }
+        if !fresh.is_empty() {
+            self.bytes += payload.len();
+            self.applied.push(Applied {
+                message: Arc::new(message),
+                payload,
+                fresh,
+            });
+        }
         Outcome::Taken { gateway }
     }
 
-    /// The rows of the message whose offsets are in `part`.
-    fn add_rows(&mut self, message: &DataMessage, part: OffsetRange) {
+    /// Counts the records of the message whose offsets are in `part`.
+    fn count(&mut self, message: &DataMessage, part: OffsetRange) {
         let index = |offset: Offset| {
             let index = usize::try_from(offset.0 - message.id.first.0);
             index.expect("a part lies inside of its message")
         };
-        let indices = || index(part.start())..index(part.end());
-        let texts: Vec<String>;
-        let rows: Vec<&[u8]> = match &message.body {
-            DataBody::Missing(reason) => {
+        match &message.body {
+            DataBody::Missing(_) => {
                 self.counters.missing = self.counters.missing.saturating_add(part.count());
-                texts = vec![missing_row(*reason, part)];
-                texts.iter().map(String::as_bytes).collect()
             }
             DataBody::Readings(records) => {
-                let records = &records[indices()];
+                let records = &records[index(part.start())..index(part.end())];
                 self.ledger.take(&message.id.gateway, records);
-                texts = records.iter().map(|r| self.counted(r)).collect();
-                texts.iter().map(String::as_bytes).collect()
+                records.iter().for_each(|record| self.count_record(record));
             }
-            DataBody::Rows(rows) => {
-                self.counters.rows += part.count();
-                rows[indices()].iter().map(Vec::as_slice).collect()
-            }
-        };
-        for (chunk, value) in (0..).zip(pieces(&rows)) {
-            let key = RowKey {
-                source: Source::of(&message.id),
-                epoch: message.id.epoch,
-                first: part.start(),
-                chunk,
-            };
-            let key = key.to_bytes();
-            self.bytes += key.len() + value.len();
-            self.rows.push(SinkWrite {
-                table: Table::Rows,
-                key,
-                value: Some(value),
-                must_be_new: true,
-            });
+            DataBody::Rows(_) => self.counters.rows += part.count(),
         }
     }
 
-    fn counted(&mut self, record: &DataRecord) -> String {
+    fn count_record(&mut self, record: &DataRecord) {
         match record {
             DataRecord::Reading(_) => self.counters.readings += 1,
             DataRecord::Gap(gap) => {
@@ -268,9 +238,6 @@ impl Applier {
             }
             DataRecord::Clock(_) => self.counters.clock_records += 1,
         }
-        let mut out = String::new();
-        record.push_json(&mut out);
-        out
     }
 
     fn reject(
@@ -337,29 +304,44 @@ impl Applier {
         self.put(Table::Meta, COUNTERS_KEY.to_vec(), Some(counters));
     }
 
-    /// The writes of one transaction; empty when nothing is new.
-    pub fn take_batch(&mut self) -> Vec<SinkWrite> {
-        if self.rows.is_empty() && self.others.is_empty() {
-            return Vec::new();
+    /// What one transaction makes durable; empty when nothing is new.
+    pub fn take_batch(&mut self) -> Batch {
+        if self.applied.is_empty() && self.others.is_empty() {
+            return Batch::default();
         }
         self.keep_counters();
         for (key, value) in self.ledger.take_writes() {
             self.put(Table::Meta, key, Some(value));
         }
         self.bytes = 0;
-        let mut out = std::mem::take(&mut self.rows);
-        let others = std::mem::take(&mut self.others);
-        out.extend(others.into_iter().map(|((table, key), value)| SinkWrite {
-            table,
-            key,
-            value,
-            must_be_new: false,
-        }));
-        out
+        let applied = std::mem::take(&mut self.applied);
+        let entries = std::mem::take(&mut self.others);
+        let entries: Vec<_> = entries
+            .into_iter()
+            .map(|((table, key), value)| EntryWrite { table, key, value })
+            .collect();
+        let messages = applied
+            .iter()
+            .map(|applied| applied.message.id.gateway.clone());
+        let owners = entries.iter().map(|entry| owner(entry.table, &entry.key));
+        let gateways: BTreeSet<_> = messages.chain(owners).collect();
+        self.taken = gateways.iter().cloned().collect();
+        let versioned = |name| {
+            let version = self.versions.get(&name).copied();
+            (name, version.unwrap_or(0))
+        };
+        Batch {
+            applied,
+            entries,
+            gateways: gateways.into_iter().map(versioned).collect(),
+        }
     }
 
     /// The batch is durable: holes in what is applied now are watched.
     pub fn committed(&mut self, now: Mono) {
+        for gateway in std::mem::take(&mut self.taken) {
+            *self.versions.entry(gateway).or_default() += 1;
+        }
         for source in std::mem::take(&mut self.touched) {
             if let Some(history) = self.state.history(&source) {
                 self.holes.note(&source, history.next(), history.end(), now);
@@ -426,16 +408,6 @@ impl Applier {
     pub fn partitions(&self) -> usize {
         self.state.partitions()
     }
-}
-
-/// One row stands for all offsets that will never come, at the first of them.
-fn missing_row(reason: Missing, part: OffsetRange) -> String {
-    format!(
-        "{{\"missing\":\"{}\",\"first_offset\":{},\"last_offset\":{}}}",
-        missing_name(reason),
-        part.start().0,
-        part.end().0 - 1
-    )
 }
 
 fn readable(topic: &str, payload: &[u8]) -> Result<(DataMessage, OffsetRange), String> {

@@ -86,6 +86,12 @@ pub fn mark_key(source: &Source, first: Epoch) -> Vec<u8> {
     out
 }
 
+/// The gateway that a mark or a row is of, from its key.
+#[must_use]
+pub fn gateway_of_mark(mut key: &[u8]) -> Option<GatewayName> {
+    GatewayName::new(read_name(&mut key)?).ok()
+}
+
 /// Value of a run's mark.
 #[must_use]
 pub fn mark_value(run: &EpochRun) -> Vec<u8> {

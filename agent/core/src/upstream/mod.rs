@@ -14,9 +14,12 @@ pub mod ranges;
 pub mod history;
 pub mod keys;
 
+pub mod batch;
 pub mod holes;
 pub mod rows;
 pub mod state;
+
+pub mod embed;
 
 pub mod tally;
 

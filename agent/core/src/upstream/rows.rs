@@ -5,9 +5,11 @@
 //! Always holds: what [`pieces`] made, [`RowReader`] reads back. Bound: a group is
 //! what one message brought; the reader holds one group, GROUP_BYTES_MAX at most.
 
+use serde_json::Value;
+
 use super::keys::{RowKey, Source};
 use crate::limits::{BLOCK_RECORDS_MAX, MESSAGE_BYTES_MAX, STORE_VALUE_BYTES_MAX};
-use crate::units::{Epoch, Offset};
+use crate::units::{Epoch, EpochNonce, Offset};
 
 const GROUP_VERSION: u8 = 1;
 /// Version and number of rows.
@@ -23,6 +25,8 @@ const _: () = assert!(GROUP_BYTES_MAX / STORE_VALUE_BYTES_MAX < u16::MAX as usiz
 pub struct StoredRow {
     pub source: Source,
     pub epoch: Epoch,
+    /// 0 where it is not known.
+    pub nonce: EpochNonce,
     pub offset: Offset,
     /// A JSON object.
     pub json: Vec<u8>,
@@ -119,6 +123,7 @@ fn stored(first: &RowKey, rows: Vec<Vec<u8>>) -> Vec<StoredRow> {
     let row = |(offset, json)| StoredRow {
         source: first.source.clone(),
         epoch: first.epoch,
+        nonce: EpochNonce(0),
         offset: Offset(offset),
         json,
     };
@@ -156,6 +161,20 @@ fn parse_group(mut bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, &'static str> {
 }
 
 impl StoredRow {
+    /// Of a row that stands for offsets that will never come: the offset after them.
+    #[must_use]
+    pub fn missing_until(&self) -> Option<Offset> {
+        if !self.json.starts_with(b"{\"missing\":") {
+            return None;
+        }
+        let json: Value = serde_json::from_slice(&self.json).ok()?;
+        let known = ["missing", "first_offset", "last_offset"];
+        let members = json.as_object()?;
+        let is_ours = members.keys().eq(known) && json["first_offset"] == self.offset.0;
+        let last = json["last_offset"].as_u64().filter(|_| is_ours)?;
+        last.checked_add(1).map(Offset)
+    }
+
     /// Appends the row with its identity as one JSON line, without the newline.
     pub fn push_line(&self, out: &mut Vec<u8>) {
         let Source {
@@ -290,6 +309,7 @@ mod tests {
         let row = StoredRow {
             source: key(0, 0).source,
             epoch: Epoch(3),
+            nonce: EpochNonce(0),
             offset: Offset(4),
             json: b"{\"a\":1,\r\n\"b\":2}".to_vec(),
         };

@@ -8,8 +8,10 @@ use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::message::Quality;
 use proptest::prelude::*;
 
-use super::apply::{Applier, Outcome, Table};
+use super::apply::{Applier, LoadError, Outcome};
+use super::batch::{Loaded, Table};
 use super::counters::Counters;
+use super::embed;
 use super::rows::RowReader;
 use super::tally::Tally;
 use crate::limits::{REJECTED_KEPT_MAX, STORE_VALUE_BYTES_MAX};
@@ -29,7 +31,7 @@ struct Sink {
 
 impl Sink {
     fn commit(&mut self, applier: &mut Applier) {
-        for write in applier.take_batch() {
+        for write in embed::writes(&applier.take_batch()) {
             let key = (write.table, write.key);
             match write.value {
                 Some(value) => {
@@ -50,7 +52,7 @@ impl Sink {
     }
 
     fn load(&self) -> Applier {
-        Applier::load(self.table(Table::Marks), self.table(Table::Meta)).unwrap()
+        load(self.table(Table::Marks), self.table(Table::Meta)).unwrap()
     }
 
     /// (epoch, offset, row) of every row, in key order.
@@ -66,6 +68,17 @@ impl Sink {
         assert!(!reader.is_open());
         out
     }
+}
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn load(marks: Entries, meta: Entries) -> Result<Applier, LoadError> {
+    let versions = BTreeMap::new();
+    Applier::load(Loaded {
+        marks,
+        meta,
+        versions,
+    })
 }
 
 fn gateway() -> GatewayName {
@@ -202,7 +215,7 @@ proptest! {
         let mut applier = sink.load();
         applier.renew_session(SessionNonce([1; 16]));
         let deliver = |applier: &mut Applier, block: &Block| {
-            let outcome = applier.handle(TOPIC, &payload(block));
+            let outcome = applier.handle(TOPIC, payload(block).into());
             assert_eq!(outcome, Outcome::Taken { gateway: gateway() });
         };
         for step in steps {
@@ -255,8 +268,8 @@ proptest! {
     #[test]
     fn bytes_never_panic(topic in ".{0,40}", bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut applier = Applier::default();
-        applier.handle(&topic, &bytes);
-        applier.handle(TOPIC, &bytes);
+        applier.handle(&topic, bytes.clone().into());
+        applier.handle(TOPIC, bytes.into());
         let mut sink = Sink::default();
         sink.commit(&mut applier);
         prop_assert_eq!(sink.load().counters().rejected, 2);
@@ -304,7 +317,7 @@ fn what_is_not_ours_is_kept_with_the_reason() {
             "the topic is none",
         ),
     ] {
-        let Outcome::Rejected { reason: said } = applier.handle(topic, &payload) else {
+        let Outcome::Rejected { reason: said } = applier.handle(topic, payload.into()) else {
             panic!("{name} was taken");
         };
         assert!(said.contains(reason), "{name}: {said}");
@@ -313,7 +326,7 @@ fn what_is_not_ours_is_kept_with_the_reason() {
     assert_eq!(sink.table(Table::Rejected).len(), 8);
     assert!(sink.rows().is_empty());
     // The next good one is taken.
-    applier.handle(TOPIC, &good);
+    applier.handle(TOPIC, good.into());
     sink.commit(&mut applier);
     let want = Counters {
         messages: 9,
@@ -329,7 +342,7 @@ fn rejected_messages_at_their_limit() {
     let mut sink = Sink::default();
     let mut applier = sink.load();
     for n in 0..REJECTED_KEPT_MAX + 2 {
-        applier.handle(TOPIC, b"rubbish");
+        applier.handle(TOPIC, b"rubbish"[..].into());
         if n % 300 == 0 {
             sink.commit(&mut applier);
             // Numbers go on after a restart.
@@ -358,14 +371,14 @@ fn a_hole_that_is_declared_is_passed_and_stands_in_the_rows() {
         id.last = Offset(last);
         DataMessage::render_missing(&id, Missing::Trimmed)
     };
-    applier.handle(TOPIC, &payload(&block(1, 10, 5)));
-    applier.handle(TOPIC, &payload(&block(1, 20, 5)));
+    applier.handle(TOPIC, payload(&block(1, 10, 5)).into());
+    applier.handle(TOPIC, payload(&block(1, 20, 5)).into());
     sink.commit(&mut applier);
     applier.committed(Mono(0));
     assert_eq!((next(&applier), applier.holes()), ((1, 0), 1));
     for again in 0..2 {
         // Declared by a later opening, over what was applied as well.
-        applier.handle(TOPIC, &missing(2, 0, 21));
+        applier.handle(TOPIC, missing(2, 0, 21).into());
         sink.commit(&mut applier);
         applier.committed(Mono(1));
         assert_eq!((next(&applier), applier.holes()), ((2, 25), 0), "{again}");
@@ -397,7 +410,7 @@ fn rows_of_a_result_stream_keep_their_bytes() {
     };
     let mut sink = Sink::default();
     let mut applier = sink.load();
-    applier.handle(TOPIC, &payload(&block));
+    applier.handle(TOPIC, payload(&block).into());
     sink.commit(&mut applier);
     let stored: Vec<_> = sink.rows().into_iter().map(|(_, _, row)| row).collect();
     assert_eq!(stored, lines);
@@ -411,10 +424,10 @@ fn a_second_log_of_a_gateway_is_another_history() {
     let mut applier = sink.load();
     applier.renew_session(SessionNonce([7; 16]));
     assert_eq!(applier.ack_message(&gateway()), None);
-    applier.handle(TOPIC, &payload(&block(1, 0, 5)));
+    applier.handle(TOPIC, payload(&block(1, 0, 5)).into());
     let other = block(1, 0, 2);
     let id = MessageId::of(&gateway(), LogId([8; 16]), &stream(), &other);
-    applier.handle(TOPIC, &DataMessage::render(&id, &other));
+    applier.handle(TOPIC, DataMessage::render(&id, &other).into());
     sink.commit(&mut applier);
     let loaded = sink.load();
     assert_eq!(loaded.counters().readings, 7);
@@ -442,9 +455,9 @@ fn stored_entries_that_cannot_be_read_are_named() {
         ("ledger", vec![], entry(b"ledger", b"\x02")),
         ("current.a b", vec![], entry(b"current.a b", &[0; 16])),
     ] {
-        let error = Applier::load(marks, meta).unwrap_err().to_string();
+        let error = load(marks, meta).unwrap_err().to_string();
         let key = if name == "mark" { "x" } else { name };
         assert!(error.contains(key), "{name}: {error}");
     }
-    Applier::load(vec![], entry(b"of a newer version", b"")).unwrap();
+    load(vec![], entry(b"of a newer version", b"")).unwrap();
 }

@@ -74,6 +74,8 @@ pub struct UpstreamConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkKind {
     Embedded,
+    Postgres,
+    Files,
 }
 
 /// Entries of `firmware`.

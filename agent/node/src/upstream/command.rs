@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use forebay_core::payload::{GatewayName, StreamName};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::ledger::ledger_text;
 use super::process::UpstreamProcess;
-use super::sink::{EmbeddedSink, RowFilter, SinkError};
+use super::sink::{self, RowFilter, SinkError};
 use crate::config::{Config, UpstreamConfig};
 use crate::ports::Say;
 use crate::terminal::{EXIT_CONFIG, fail, print_line};
@@ -93,13 +94,8 @@ pub fn run(args: &UpstreamArgs) -> ExitCode {
             stream,
             rejected,
             ..
-        }) => {
-            let filter = RowFilter {
-                gateway: gateway.clone(),
-                stream: stream.clone(),
-            };
-            export(&config.data_dir, &filter, *rejected)
-        }
+        }) => filter(gateway.as_deref(), stream.as_deref())
+            .and_then(|filter| export(&config, &filter, *rejected)),
         Some(UpstreamCommand::Status { ledger, json, .. }) => status(&config, *ledger, *json),
     };
     match done {
@@ -143,13 +139,23 @@ fn receive(config: &UpstreamConfig) -> Result<(), String> {
     })
 }
 
-fn export(data_dir: &Path, filter: &RowFilter, rejected: bool) -> Result<(), String> {
-    let (sink, _) = EmbeddedSink::open_existing(data_dir).map_err(|error| error.to_string())?;
+fn filter(gateway: Option<&str>, stream: Option<&str>) -> Result<RowFilter, String> {
+    let gateway = gateway.map(GatewayName::new).transpose();
+    let stream = stream.map(StreamName::new).transpose();
+    Ok(RowFilter {
+        gateway: gateway.map_err(|error| error.to_string())?,
+        stream: stream.map_err(|error| error.to_string())?,
+        ..RowFilter::default()
+    })
+}
+
+fn export(config: &UpstreamConfig, filter: &RowFilter, rejected: bool) -> Result<(), String> {
+    let mut sink = sink::open_existing(config).map_err(|error| error.to_string())?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let done = if rejected {
-        sink.export_rejected(&mut out)
+        sink::export_rejected(&mut *sink, &mut out)
     } else {
-        sink.export(filter, &mut out)
+        sink::export(&mut *sink, filter, &mut out)
     };
     match done.and_then(|()| out.flush().map_err(SinkError::Output)) {
         // Who reads, as `head` does, may have enough.

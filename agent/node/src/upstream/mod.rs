@@ -9,7 +9,7 @@ mod limits;
 mod schedule;
 
 mod ledger;
-mod sink;
+pub mod sink;
 mod snapshot;
 
 mod worker;

@@ -4,8 +4,6 @@
 //! Always holds: a failed sink is opened again after a pause, with a new
 //! connection to the broker, so that everything unacked comes again.
 
-use std::path::PathBuf;
-
 use forebay_core::payload::DATA_FILTER;
 use forebay_core::upstream::apply::Applier;
 use serde_json::Value;
@@ -16,10 +14,10 @@ use super::ledger::LedgerShown;
 use super::limits::{
     EVENTS_MAX, QUESTIONS_MAX, REOPEN_PAUSE, REOPEN_PAUSE_MAX, SESSION_EXPIRY_S, UNACKED_MAX,
 };
-use super::sink::EmbeddedSink;
+use super::sink::{self, Sink, SinkError};
 use super::snapshot::UpstreamSnapshot;
 use super::worker::{Ended, Worker};
-use crate::config::{SinkKind, UpstreamConfig};
+use crate::config::UpstreamConfig;
 use crate::local::{Asked, LocalSocket};
 use crate::mqtt::client::MqttConfig;
 use crate::mqtt::settings::client_settings;
@@ -43,10 +41,7 @@ impl UpstreamProcess {
     /// A sentence: what cannot be opened or read, and what to do.
     pub fn spawn(config: &UpstreamConfig, say: &Say) -> Result<Self, String> {
         let mqtt = client_settings(&config.broker)?;
-        let (sink, applier) = match config.sink {
-            SinkKind::Embedded => EmbeddedSink::open(&config.data_dir),
-        }
-        .map_err(|error| error.to_string())?;
+        let (sink, applier) = open(config).map_err(|error| error.to_string())?;
         let (sender, snapshot) = watch::channel(UpstreamSnapshot::default());
         let (ledger_sender, ledger) = watch::channel(LedgerShown::of(&applier));
         let (asked, questions) = mpsc::channel(QUESTIONS_MAX);
@@ -56,7 +51,7 @@ impl UpstreamProcess {
         let questions = tokio::spawn(answer(socket, questions, (snapshot.clone(), ledger)));
         let (stop, stopped) = oneshot::channel();
         let keeper = Keeper {
-            data_dir: config.data_dir.clone(),
+            config: config.clone(),
             mqtt,
             snapshot: sender,
             ledger: ledger_sender,
@@ -150,8 +145,14 @@ fn question(request: &Value) -> Option<Question> {
     }
 }
 
+fn open(config: &UpstreamConfig) -> Result<(Box<dyn Sink>, Applier), SinkError> {
+    let mut sink = sink::open(config)?;
+    let loaded = sink.load(None)?;
+    Ok((sink, Applier::load(loaded).map_err(SinkError::Load)?))
+}
+
 struct Keeper {
-    data_dir: PathBuf,
+    config: UpstreamConfig,
     mqtt: MqttConfig,
     snapshot: watch::Sender<UpstreamSnapshot>,
     ledger: watch::Sender<LedgerShown>,
@@ -159,7 +160,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn run(self, sink: EmbeddedSink, applier: Applier, mut stop: oneshot::Receiver<()>) {
+    async fn run(self, sink: Box<dyn Sink>, applier: Applier, mut stop: oneshot::Receiver<()>) {
         let mut opened = Some((sink, applier));
         let mut pause = REOPEN_PAUSE;
         loop {
@@ -199,9 +200,9 @@ impl Keeper {
         });
     }
 
-    async fn reopen(&self) -> Result<(EmbeddedSink, Applier), String> {
-        let data_dir = self.data_dir.clone();
-        let opened = tokio::task::spawn_blocking(move || EmbeddedSink::open(&data_dir));
+    async fn reopen(&self) -> Result<(Box<dyn Sink>, Applier), String> {
+        let config = self.config.clone();
+        let opened = tokio::task::spawn_blocking(move || open(&config));
         let opened = opened.await.map_err(|error| error.to_string())?;
         opened.map_err(|error| error.to_string())
     }

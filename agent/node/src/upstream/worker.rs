@@ -18,7 +18,7 @@ use tokio::time::sleep_until;
 use super::ledger::LedgerShown;
 use super::limits::{ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, EVENTS_MAX, SAY_INTERVAL};
 use super::schedule::Schedule;
-use super::sink::EmbeddedSink;
+use super::sink::{Committed, Sink};
 use super::snapshot::UpstreamSnapshot;
 use crate::mqtt::subscriber::{AckToken, MqttSubscriber, SubscriberEvent};
 use crate::ports::Say;
@@ -34,7 +34,7 @@ pub(super) enum Ended {
 /// See the module's text.
 pub(super) struct Worker {
     /// `None` only while a transaction runs.
-    sink: Option<EmbeddedSink>,
+    sink: Option<Box<dyn Sink>>,
     applier: Applier,
     client: MqttSubscriber,
     snapshot: watch::Sender<UpstreamSnapshot>,
@@ -58,7 +58,7 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(
-        sink: EmbeddedSink,
+        sink: Box<dyn Sink>,
         applier: Applier,
         client: MqttSubscriber,
         (snapshot, ledger): (watch::Sender<UpstreamSnapshot>, watch::Sender<LedgerShown>),
@@ -137,7 +137,7 @@ impl Worker {
                 payload,
             } => {
                 self.tokens.push(token);
-                let outcome = self.applier.handle(&topic, &payload);
+                let outcome = self.applier.handle(&topic, payload.into());
                 self.on_outcome(&topic, outcome);
             }
             SubscriberEvent::Unfit {
@@ -209,7 +209,12 @@ impl Worker {
             });
             let (sink, done) = task.await.map_err(|error| error.to_string())?;
             self.sink = Some(sink);
-            done.map_err(|error| error.to_string())?;
+            match done.map_err(|error| error.to_string())? {
+                Committed::Done => {}
+                Committed::Conflict(gateways) => {
+                    return Err(format!("another worker has changed {gateways:?}"));
+                }
+            }
         }
         self.acks.extend(self.tokens.drain(..));
         let now = Instant::now();
