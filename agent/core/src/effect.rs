@@ -9,7 +9,7 @@ use crate::clock::ClockRules;
 use crate::commit::CommitToken;
 use crate::devices::DeviceRequest;
 use crate::engine::config::EngineConfig;
-use crate::forward::{ConnNo, ForwardConfig, Refusal, SendNo};
+use crate::forward::{ConnNo, DestinationId, ForwardConfig, Refusal, SendNo};
 use crate::import::{ImportAnswer, ImportId, ImportRequest};
 use crate::ingest::Router;
 use crate::log::key::{StoredBlock, TopicPartition};
@@ -28,8 +28,9 @@ pub struct GatewayConfig {
     /// How long a record may wait for others before its block is written.
     pub linger: Span,
     pub engine: EngineConfig,
-    /// `None`: nothing is forwarded.
-    pub forward: Option<ForwardConfig>,
+    /// Where the log is sent to, at most
+    /// [`DESTINATIONS_MAX`](crate::limits::DESTINATIONS_MAX); none: nothing is forwarded.
+    pub forward: Vec<ForwardConfig>,
     /// Names that operators gave to devices.
     pub names: Names,
     /// How much room the log may take.
@@ -73,16 +74,19 @@ pub enum Input<'a> {
     StoreFailed(StoreError),
     /// Messages of `conn` are taken, at most `window` unacked.
     BrokerConnected {
+        dest: DestinationId,
         conn: ConnNo,
         window: u16,
     },
-    BrokerAcked(ConnNo, SendNo),
-    BrokerRefused(ConnNo, SendNo, Refusal),
+    BrokerAcked(DestinationId, ConnNo, SendNo),
+    BrokerRefused(DestinationId, ConnNo, SendNo, Refusal),
     BrokerDisconnected {
+        dest: DestinationId,
         conn: ConnNo,
         reason: String,
     },
     BrokerMessage {
+        dest: DestinationId,
         topic: &'a str,
         payload: &'a [u8],
     },
@@ -115,6 +119,7 @@ pub enum Effect {
     /// Remove these segments for good.
     Remove(Vec<SegmentId>),
     Publish {
+        dest: DestinationId,
         conn: ConnNo,
         send: SendNo,
         topic: String,
@@ -122,7 +127,7 @@ pub enum Effect {
         user_properties: Vec<(String, String)>,
     },
     /// Drop the connection and start a new one.
-    BrokerReset(ConnNo, String),
+    BrokerReset(DestinationId, ConnNo, String),
     Answer(QueryId, Answer),
     /// A frame of a device's log, as `defmt` encoded it.
     DeviceLog {

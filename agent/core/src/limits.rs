@@ -185,6 +185,8 @@ pub const QUERIES_MAX: usize = 16;
 pub const QUERY_LINES_MAX: usize = 10_000;
 /// Channels per partition whose newest reading is shown.
 pub const LIVE_SERIES_MAX: usize = 16_384;
+/// Destinations of one gateway.
+pub const DESTINATIONS_MAX: usize = 8;
 /// Payload bytes on their way to the broker, beside the last message.
 pub const FORWARD_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Refusals of one message, for a reason of its own, after which it is parked.

@@ -7,19 +7,21 @@
 mod asked;
 mod device_view;
 mod devices;
+mod forwarding;
 mod space;
 mod start;
 mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use self::forwarding::Marks;
 use crate::accounts::Accounts;
 use crate::clock::GatewayClock;
 use crate::commit::{CommitToken, Durable, GroupCommit};
 use crate::devices::Devices;
 use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, QueryId};
 use crate::exchange::{Exchange, ExchangeRead};
-use crate::forward::{Forward, ForwardAction};
+use crate::forward::{DestinationId, Forward};
 use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
 use crate::ledger::Ledger;
@@ -43,16 +45,8 @@ enum Reader {
     Accounts(PartitionId),
     Derive(DeriveRead),
     Exchange(ExchangeRead, TopicPartition),
-    Forward(TopicPartition),
+    Forward(DestinationId, TopicPartition),
     Query(QueryId, Offset),
-}
-
-/// Marks of the forwarder on their way to the disk.
-#[derive(Debug, PartialEq, Eq)]
-enum Marks {
-    /// They go with the next batch.
-    Given,
-    Written(CommitToken),
 }
 
 /// What a start writes before anything else: a record must never stand in a layout or a
@@ -87,14 +81,15 @@ pub struct Gateway {
     pub(crate) readers: Readers,
     /// Where some window crosses devices, and these lie in several partitions.
     pub(crate) exchange: Option<Exchange>,
-    pub(crate) forward: Option<Forward>,
+    /// One per destination, in the order of the config.
+    pub(crate) forward: Vec<Forward>,
     pub(crate) retention: Retention,
     removals: space::Removals,
     losses: Losses,
     queries: BTreeMap<QueryId, Job>,
     imports: Imports,
     fetches: BTreeMap<FetchToken, Reader>,
-    marks: Option<Marks>,
+    marks: BTreeMap<DestinationId, Marks>,
     last_fetch: u64,
     draining: bool,
     stopped: bool,
@@ -177,26 +172,30 @@ impl Gateway {
                 self.stopped = true;
                 self.effects.push_back(Effect::Stop(error));
             }
-            Input::BrokerConnected { conn, window } => {
-                self.on_forward(|f| f.on_connected(conn, window, now.mono));
+            Input::BrokerConnected { dest, conn, window } => {
+                self.on_forward(dest, |f| f.on_connected(conn, window, now.mono));
             }
-            Input::BrokerAcked(conn, send) => self.on_forward(|f| f.on_acked(conn, send, now.mono)),
-            Input::BrokerRefused(conn, send, why) => {
-                self.on_forward(|f| f.on_refused(conn, send, why, now.mono));
+            Input::BrokerAcked(dest, conn, send) => {
+                self.on_forward(dest, |f| f.on_acked(conn, send, now.mono));
             }
-            Input::BrokerDisconnected { conn, reason } => {
-                self.on_forward(|f| f.on_disconnected(conn, &reason));
+            Input::BrokerRefused(dest, conn, send, why) => {
+                self.on_forward(dest, |f| f.on_refused(conn, send, why, now.mono));
             }
-            Input::BrokerMessage { topic, payload } => {
-                self.on_forward(|f| f.on_message(topic, payload, now.mono));
+            Input::BrokerDisconnected { dest, conn, reason } => {
+                self.on_forward(dest, |f| f.on_disconnected(conn, &reason));
             }
+            Input::BrokerMessage {
+                dest,
+                topic,
+                payload,
+            } => self.on_forward(dest, |f| f.on_message(topic, payload, now.mono)),
             Input::Query(id, query) => self.on_query(id, &query, now.mono),
             Input::Device(id, request) => self.on_device_request(id, &request, now.mono),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
             Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}
             Input::Drain => self.on_drain(),
-            Input::Hold => self.on_forward(Forward::hold),
+            Input::Hold => self.forward.iter_mut().for_each(Forward::hold),
         }
         self.on_deadlines(now);
         self.advance(now);
@@ -215,7 +214,7 @@ impl Gateway {
             .filter_map(Session::next_deadline)
             .chain(self.devices.next_deadline())
             .chain(self.commit.next_deadline())
-            .chain(self.forward.as_ref().and_then(Forward::next_deadline))
+            .chain(self.forward.iter().filter_map(Forward::next_deadline))
             .chain(self.retention.next_deadline())
             .chain(self.clock.next_deadline())
             .chain(self.readers.next_deadline(&self.commit))
@@ -233,14 +232,14 @@ impl Gateway {
     /// broker is configured, acked by it.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.is_settled() && self.forward.as_ref().is_none_or(Forward::is_drained)
+        self.is_settled() && self.forward.iter().all(Forward::is_drained)
     }
 
     /// Whether, after [`Input::Hold`], nothing is on its way any more and the marks
     /// that say so are durable: the next start then sends nothing again.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.is_settled() && self.forward.as_ref().is_none_or(Forward::is_quiet)
+        self.is_settled() && self.forward.iter().all(Forward::is_quiet)
     }
 
     /// Whether everything taken from devices is durable and derived.
@@ -327,13 +326,12 @@ impl Gateway {
             session.on_durable(now, &self.ledger);
         }
         for (at, head) in heads {
-            self.on_forward(|forward| forward.on_durable(at, head));
+            for forward in &mut self.forward {
+                forward.on_durable(at, head);
+            }
         }
         self.imports.on_durable(&self.ledger);
-        if self.marks.as_ref() == Some(&Marks::Written(token)) {
-            self.marks = None;
-            self.on_forward(Forward::on_saved);
-        }
+        self.on_marks_durable(token);
     }
 
     fn on_fetched(&mut self, token: FetchToken, blocks: Vec<StoredBlock>, now: Mono) {
@@ -354,7 +352,7 @@ impl Gateway {
                     exchange.on_fetched((read, at), &blocks, now, &mut self.commit);
                 }
             }
-            Reader::Forward(at) => self.on_forward(|forward| forward.on_fetched(at, blocks)),
+            Reader::Forward(dest, at) => self.on_forward(dest, |f| f.on_fetched(at, blocks)),
             Reader::Query(id, from) => {
                 if let Some(job) = self.queries.get_mut(&id) {
                     job.on_blocks(from, &blocks);
@@ -364,16 +362,10 @@ impl Gateway {
         }
     }
 
-    fn on_forward(&mut self, act: impl FnOnce(&mut Forward)) {
-        if let Some(forward) = self.forward.as_mut() {
-            act(forward);
-        }
-    }
-
     fn on_drain(&mut self) {
         self.draining = true;
         self.imports.close();
-        self.on_forward(Forward::drain);
+        self.forward.iter_mut().for_each(Forward::drain);
     }
 
     fn fetch(&mut self, at: TopicPartition, from: Offset, reader: Reader) {
@@ -410,7 +402,9 @@ impl Gateway {
             self.hand_on_heard(port, now.mono);
         }
         self.devices.on_deadline(now.mono);
-        self.on_forward(|forward| forward.handle_deadline(now.mono));
+        for forward in &mut self.forward {
+            forward.handle_deadline(now.mono);
+        }
     }
 
     /// Lets every stage say what it wants next, in flow order.
@@ -455,9 +449,7 @@ impl Gateway {
             if self.founding == Founding::Given {
                 self.founding = Founding::Written(token);
             }
-            if let Some(marks @ Marks::Given) = self.marks.as_mut() {
-                *marks = Marks::Written(token);
-            }
+            self.on_marks_cut(token);
             self.effects.push_back(Effect::Commit(token, batch));
         }
     }
@@ -560,36 +552,6 @@ impl Gateway {
         }
         while let Some((id, answer)) = self.imports.poll_answer() {
             self.effects.push_back(Effect::Imported(id, answer));
-        }
-    }
-
-    fn advance_forward(&mut self, now: Mono) {
-        while let Some(action) = self.forward.as_mut().and_then(|f| f.poll(now)) {
-            match action {
-                ForwardAction::Fetch { at, from } => self.fetch(at, from, Reader::Forward(at)),
-                ForwardAction::Publish {
-                    conn,
-                    send,
-                    topic,
-                    payload,
-                    user_properties,
-                } => self.effects.push_back(Effect::Publish {
-                    conn,
-                    send,
-                    topic,
-                    payload,
-                    user_properties,
-                }),
-                ForwardAction::Reset { conn, why } => {
-                    self.effects.push_back(Effect::BrokerReset(conn, why));
-                }
-                ForwardAction::SaveMarks(entries) => {
-                    self.marks = Some(Marks::Given);
-                    for (key, value) in entries {
-                        self.commit.meta(key, value, now);
-                    }
-                }
-            }
         }
     }
 }

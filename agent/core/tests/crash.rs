@@ -75,7 +75,7 @@ fn config(partitions: u16) -> GatewayConfig {
             },
             windows,
         },
-        forward: None,
+        forward: Vec::new(),
         names: Names::default(),
         space: SpaceConfig::default(),
         clock: ClockRules::default(),

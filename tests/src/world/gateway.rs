@@ -7,6 +7,7 @@ use forebay_core::commit::CommitToken;
 use forebay_core::devices::DeviceRequest;
 use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::EngineConfig;
+use forebay_core::forward::DestinationId;
 use forebay_core::ingest::Router;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
@@ -30,6 +31,8 @@ pub const UTC_0: i64 = 1_772_323_200_000_000;
 const COMMIT_US: u64 = 12_000;
 /// Messages that the broker takes unacked.
 const WINDOW: u16 = 16;
+/// The only destination of a world.
+const BROKER: DestinationId = DestinationId(0);
 
 /// A full disk is tried again after so long, us.
 const RETRY_US: u64 = 200_000;
@@ -252,15 +255,21 @@ impl WorldGateway {
         let now = now_of(now);
         let input = match event {
             ToGateway::Connected(conn) => Input::BrokerConnected {
+                dest: BROKER,
                 conn: *conn,
                 window: WINDOW,
             },
-            ToGateway::Acked(conn, send) => Input::BrokerAcked(*conn, *send),
+            ToGateway::Acked(conn, send) => Input::BrokerAcked(BROKER, *conn, *send),
             ToGateway::Disconnected(conn) => Input::BrokerDisconnected {
+                dest: BROKER,
                 conn: *conn,
                 reason: "the world's broker".into(),
             },
-            ToGateway::Message(topic, payload) => Input::BrokerMessage { topic, payload },
+            ToGateway::Message(topic, payload) => Input::BrokerMessage {
+                dest: BROKER,
+                topic,
+                payload,
+            },
         };
         self.core.handle(input, now);
     }
@@ -411,7 +420,7 @@ impl WorldGateway {
                 payload,
                 ..
             } => broker.publish(now, (conn, send, topic, payload), dice),
-            Effect::BrokerReset(conn, _) => broker.reset_gateway(now, conn, dice),
+            Effect::BrokerReset(_, conn, _) => broker.reset_gateway(now, conn, dice),
             Effect::Answer(id, answer) => self.answers.push((id, answer)),
             Effect::DeviceLog { uid, frame, .. } => {
                 let uid = u64::from_be_bytes(uid.0);

@@ -64,7 +64,7 @@ impl Hand {
             router: Router::new(partitions),
             linger: Span(20_000),
             engine,
-            forward: None,
+            forward: Vec::new(),
             names: Names::default(),
             space: SpaceConfig::default(),
             clock,

@@ -175,10 +175,7 @@ fn config(partitions: u16, (space, crosses): (SpaceConfig, bool)) -> GatewayConf
         } else {
             engine_config()
         },
-        forward: Some(ForwardConfig {
-            window: 8,
-            ack_timeout: Span(2 * SECOND as i64),
-        }),
+        forward: vec![ForwardConfig::new(8, Span(2 * SECOND as i64))],
         names: Names::default(),
         space,
         clock: ClockRules::default(),

@@ -34,10 +34,7 @@ fn config(partitions: u16) -> GatewayConfig {
             time: TimeRules::default(),
             windows: Vec::new(),
         },
-        forward: Some(ForwardConfig {
-            window: 8,
-            ack_timeout: Span(2 * SECOND as i64),
-        }),
+        forward: vec![ForwardConfig::new(8, Span(2 * SECOND as i64))],
         names: Names::default(),
         space: SpaceConfig::default(),
         clock: ClockRules::default(),

@@ -123,7 +123,7 @@ impl Steps {
             router: Router::new(script.partitions),
             linger: script.linger,
             engine: script.engine.clone(),
-            forward: None,
+            forward: Vec::new(),
             names: Names::default(),
             space: SpaceConfig::default(),
             clock: ClockRules::default(),

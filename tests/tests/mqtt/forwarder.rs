@@ -70,10 +70,7 @@ impl Forwarder {
             nonce: 1,
         };
         let ack_timeout = Span(i64::try_from(ACK_TIMEOUT.as_micros()).unwrap());
-        let config = ForwardConfig {
-            window: WINDOW,
-            ack_timeout,
-        };
+        let config = ForwardConfig::new(WINDOW, ack_timeout);
         let topics = TopicTable::restore(&[], &BTreeMap::new());
         let forward = Forward::new(
             config,

@@ -5,6 +5,10 @@
 
 use std::fmt;
 
+/// One of the places that a gateway forwards to, in the order of its config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DestinationId(pub u8);
+
 /// One connection attempt of a client, counted from 1 and never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnNo(pub u64);

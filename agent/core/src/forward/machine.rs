@@ -11,33 +11,24 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::config::ForwardConfig;
 use super::connection::{Answer, Connection, InFlight};
 use super::counters::Counters;
 use super::ids::{ConnNo, SendNo};
-use super::marks::Marks;
+use super::marks::{Marks, mark_key};
 use super::outgoing::Outgoing;
 use super::place::Place;
-use super::receiver::{Receiver, SESSION_META_KEY};
+use super::receiver::{Receiver, session_key};
 use crate::limits::{FORWARD_BYTES_MAX, FORWARD_LOADED_MAX};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
 use crate::payload::{GatewayName, StreamName};
 use crate::store::StoreInfo;
 use crate::topics::TopicTable;
-use crate::units::{Mono, Offset, PartitionId, Span};
+use crate::units::{Mono, Offset, PartitionId, TopicId};
 
 /// Marks are kept at most so long after they moved.
 pub(super) const SAVE_AFTER_US: u64 = 200_000;
-
-/// Settings of forwarding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ForwardConfig {
-    /// Messages on their way, 1 and up; the broker may take fewer. Also what a kill
-    /// may send again, so messages whose marks are not on disk yet count as well.
-    pub window: u16,
-    /// A broker that acks nothing for so long is given up.
-    pub ack_timeout: Span,
-}
 
 /// What forwarding wants done.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,10 +60,10 @@ pub(super) struct Saving {
     under_way: Option<usize>,
 }
 
-/// The forwarder of one gateway.
+/// The forwarder of one gateway to one destination.
 #[derive(Debug)]
 pub struct Forward {
-    config: ForwardConfig,
+    pub(super) config: ForwardConfig,
     pub(super) gateway: GatewayName,
     pub(super) info: StoreInfo,
     pub(super) places: Vec<Place>,
@@ -101,7 +92,8 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// A forwarder over all streams of a log, with the marks that `meta` holds.
+    /// A forwarder over the streams of a log that the destination wants, with the
+    /// marks that `meta` holds.
     #[must_use]
     pub fn new(
         config: ForwardConfig,
@@ -115,11 +107,16 @@ impl Forward {
             .iter()
             .map(|(key, value)| (key.as_slice(), value.as_slice()))
             .collect();
+        let windows: BTreeMap<TopicId, String> = topics.windows().collect();
         let mut places = Vec::new();
         for (topic, name) in topics.streams() {
             let Ok(stream) = StreamName::new(name) else {
                 continue;
             };
+            // A window's earlier definitions go by its name too.
+            if !config.wants(windows.get(&topic).map_or(name, String::as_str)) {
+                continue;
+            }
             for partition in partitions {
                 let at = TopicPartition {
                     topic,
@@ -127,13 +124,15 @@ impl Forward {
                 };
                 let head = heads.get(&at).copied().unwrap_or(Offset(0));
                 let mut place = Place::new(at, stream.clone(), head);
-                if let Some(value) = meta.get(place.entry().0.as_slice()) {
+                if let Some(value) = meta.get(mark_key(&config.name, at).as_slice()) {
                     place.restore(value);
                 }
                 places.push(place);
             }
         }
+        let session = meta.get(session_key(&config.name).as_slice()).copied();
         Self {
+            receiver: Receiver::restore(session),
             config,
             gateway: gateway.clone(),
             info: *info,
@@ -145,7 +144,6 @@ impl Forward {
             resetting: false,
             paused_until: None,
             pauses: 0,
-            receiver: Receiver::restore(meta.get(SESSION_META_KEY).copied()),
             saving: Saving::default(),
             draining: false,
             held: false,
@@ -153,6 +151,12 @@ impl Forward {
             last_disconnect: None,
             counters: Counters::default(),
         }
+    }
+
+    /// The settings of the destination.
+    #[must_use]
+    pub fn config(&self) -> &ForwardConfig {
+        &self.config
     }
 
     /// How far a partition has come: below the first the broker has acked all, below
@@ -394,10 +398,10 @@ impl Forward {
         let mut entries = Vec::new();
         for place in self.places.iter_mut().filter(|place| place.dirty) {
             place.dirty = false;
-            entries.push(place.entry());
+            entries.push(place.entry(&self.config.name));
         }
         if std::mem::take(&mut self.receiver.dirty) {
-            entries.extend(self.receiver.entry());
+            entries.extend(self.receiver.entry(&self.config.name));
         }
         if !entries.is_empty() {
             self.saving.under_way = Some(moved);

@@ -6,12 +6,15 @@
 
 use std::collections::VecDeque;
 
+use super::config::DEFAULT_DESTINATION;
 use crate::limits::FORWARD_PARKED_KEPT_MAX;
 use crate::log::key::TopicPartition;
 use crate::units::Offset;
 
-/// Meta keys of marks: this, topic u16 and partition u16 big-endian.
-const MARK_META_PREFIX: &[u8] = b"forward/mark/";
+/// Meta keys of the destination that has no name of its own, and of the others: this,
+/// their name, `/`.
+const DEFAULT_META_PREFIX: &[u8] = b"forward/";
+const NAMED_META_PREFIX: &[u8] = b"forward.to/";
 const MARK_VERSION: u8 = 1;
 
 /// See the module.
@@ -93,8 +96,18 @@ impl Marks {
     }
 }
 
-pub(super) fn mark_key(at: TopicPartition) -> Vec<u8> {
-    let mut key = MARK_META_PREFIX.to_vec();
+/// Meta key of a destination's own.
+pub(super) fn meta_key(destination: &str, what: &[u8]) -> Vec<u8> {
+    if destination == DEFAULT_DESTINATION {
+        [DEFAULT_META_PREFIX, what].concat()
+    } else {
+        [NAMED_META_PREFIX, destination.as_bytes(), b"/", what].concat()
+    }
+}
+
+/// Meta key of marks: topic u16 and partition u16 big-endian at its end.
+pub(super) fn mark_key(destination: &str, at: TopicPartition) -> Vec<u8> {
+    let mut key = meta_key(destination, b"mark/");
     key.extend_from_slice(&at.topic.0.to_be_bytes());
     key.extend_from_slice(&at.partition.0.to_be_bytes());
     key

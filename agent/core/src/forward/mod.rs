@@ -6,6 +6,7 @@
 //! known of the far side, `machine` the rules, `hearing` and `refusals` those for
 //! what comes back. Argument and byte table: `agent/core/docs/forward.md`.
 
+mod config;
 mod ids;
 
 mod counters;
@@ -27,5 +28,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use ids::{ConnNo, Refusal, SendNo};
-pub use machine::{Forward, ForwardAction, ForwardConfig};
+pub use config::{DEFAULT_DESTINATION, ForwardConfig, Order};
+pub use ids::{ConnNo, DestinationId, Refusal, SendNo};
+pub use machine::{Forward, ForwardAction};

@@ -139,8 +139,8 @@ impl Place {
     }
 
     /// The meta entry that keeps the marks.
-    pub(super) fn entry(&self) -> (Vec<u8>, Vec<u8>) {
-        (mark_key(self.at), self.marks.to_bytes())
+    pub(super) fn entry(&self, destination: &str) -> (Vec<u8>, Vec<u8>) {
+        (mark_key(destination, self.at), self.marks.to_bytes())
     }
 
     /// More is durable.

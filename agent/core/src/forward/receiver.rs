@@ -4,10 +4,13 @@
 //! Holds always: within one connection a hello outranks what acks say, because a
 //! retained ack may be older than the hello beside it. Knows no marks.
 
+use super::marks::meta_key;
 use crate::payload::SessionNonce;
 
-/// Meta key of the receiver's session that the marks are of.
-pub(super) const SESSION_META_KEY: &[u8] = b"forward/session";
+/// Meta key of the receiver's session that the marks of a destination are of.
+pub(super) fn session_key(destination: &str) -> Vec<u8> {
+    meta_key(destination, b"session")
+}
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
@@ -41,9 +44,9 @@ impl Receiver {
         }
     }
 
-    pub(super) fn entry(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+    pub(super) fn entry(&self, destination: &str) -> Option<(Vec<u8>, Vec<u8>)> {
         let session = self.session?;
-        Some((SESSION_META_KEY.to_vec(), session.0.to_vec()))
+        Some((session_key(destination), session.0.to_vec()))
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -108,11 +111,11 @@ mod tests {
     #[test]
     fn the_session_is_kept() {
         let mut receiver = Receiver::restore(None);
-        assert_eq!(receiver.entry(), None);
+        assert_eq!(receiver.entry("default"), None);
         receiver.on_hello(A, true);
         assert!(receiver.dirty);
-        let (key, value) = receiver.entry().expect("a session");
-        assert_eq!(key, SESSION_META_KEY);
+        let (key, value) = receiver.entry("default").expect("a session");
+        assert_eq!(key, b"forward/session");
         let mut again = Receiver::restore(Some(&value));
         assert_eq!(again.on_hello(A, true), Session::Same);
         assert!(!Receiver::restore(Some(b"short")).is_known());

@@ -27,6 +27,7 @@ impl Forward {
             last_refusal,
         } = self.counters;
         json!({
+            "name": self.config.name,
             "connected": self.connection.is_some() && !self.resetting,
             "receiver_known": self.receiver.is_known(),
             "receiver_online": self.receiver.is_online(),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::forwarding::progress as delivered;
 use super::{Gateway, readings_of};
 use crate::accounts::Accounts;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
@@ -31,7 +32,7 @@ pub(super) fn open(
     config: &GatewayConfig,
     opened: &Opened,
     topics: &TopicTable,
-    (forward, crosses): (Option<&Forward>, bool),
+    (forward, crosses): (&[Forward], bool),
     now: Now,
 ) -> Retention {
     let fixed = [
@@ -45,14 +46,14 @@ pub(super) fn open(
     let has_it = opened.store.heads.contains_key(&EXCHANGE_AT) || crosses;
     let fixed = fixed.into_iter().chain(has_it.then_some(exchange));
     let names = fixed.chain(topics.windows());
-    let sent = |at| forward?.progress(at).map(|(sent, _)| sent);
+    let sent = |at| delivered(forward, at).map(|(sent, _)| sent);
     let store = (&opened.store, opened.meta.as_slice());
     Retention::new(config.space.clone(), names, store, sent, now)
 }
 
 /// How far those are who read a partition.
 fn progress(
-    forward: Option<&Forward>,
+    forward: &[Forward],
     readers: &Readers,
     accounts: &Accounts,
     at: TopicPartition,
@@ -70,7 +71,7 @@ fn progress(
         taken: read.unwrap_or_default(),
         kept: readers.done_with(at.partition),
     };
-    let Some((sent, arrived)) = forward.and_then(|forward| forward.progress(at)) else {
+    let Some((sent, arrived)) = delivered(forward, at) else {
         return of_engines;
     };
     Progress {
@@ -97,8 +98,8 @@ impl Gateway {
         };
         self.effects
             .extend(note.map(|text| Effect::Note(Note(text))));
-        let forward = self.forward.as_ref();
-        let sent = |at| forward?.progress(at).map(|(sent, _)| sent);
+        let forward = &self.forward;
+        let sent = |at| delivered(forward, at).map(|(sent, _)| sent);
         self.retention.on_event(event, sent, now.mono);
     }
 
@@ -144,7 +145,7 @@ impl Gateway {
     /// What is missing below these offsets was removed on purpose.
     pub(super) fn tell_trimmed(&mut self) {
         let retention = &self.retention;
-        if let Some(forward) = self.forward.as_mut() {
+        for forward in &mut self.forward {
             forward.on_trimmed(|at| Offset(retention.counts(at).counted_to));
         }
     }
@@ -156,12 +157,10 @@ impl Gateway {
         }
         for (partition, first, end) in self.readers.take_holes() {
             let at = readings_of(partition);
-            let forward = self.forward.as_ref();
-            let sent = forward.and_then(|forward| forward.progress(at));
-            let sent = sent.map(|(sent, _)| sent);
+            let sent = delivered(&self.forward, at).map(|(sent, _)| sent);
             self.retention.not_found(at, (first, end), sent);
         }
-        let (forward, readers) = (self.forward.as_ref(), &self.readers);
+        let (forward, readers) = (&self.forward, &self.readers);
         let accounts = &self.accounts;
         let removed = self
             .retention

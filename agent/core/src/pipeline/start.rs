@@ -15,6 +15,7 @@ use crate::exchange::{CROSSING_PARTITION, Exchange, Split};
 use crate::forward::Forward;
 use crate::import::{Imports, restore_names};
 use crate::layout::{Layouts, Restored, Shrinks};
+use crate::limits::DESTINATIONS_MAX;
 use crate::link::clocks::Clocks;
 use crate::losses::Losses;
 use crate::meta::Entry;
@@ -54,7 +55,7 @@ impl Gateway {
         let mut readers = Readers::new(&by_device, derived, (layouts, anew), meta, of);
         start.keep(readers.take_filled());
         let forward = open_forward(&config, opened, &topics, &barriers);
-        let readers_of_it = (forward.as_ref(), exchange.is_some());
+        let readers_of_it = (&forward[..], exchange.is_some());
         let retention = space::open(&config, opened, &topics, readers_of_it, now);
         let devices = start.devices(meta);
         let Start { commit, notes, .. } = start;
@@ -79,7 +80,7 @@ impl Gateway {
             queries: BTreeMap::new(),
             imports: Imports::default(),
             fetches: BTreeMap::new(),
-            marks: None,
+            marks: BTreeMap::new(),
             last_fetch: 0,
             draining: false,
             stopped: false,
@@ -103,23 +104,27 @@ fn founding(commit: &GroupCommit) -> Founding {
     }
 }
 
-/// The forwarder, when one is configured; what was written under one layout goes out
-/// before what was written under the next.
+/// A forwarder per destination; what was written under one layout goes out before what
+/// was written under the next.
 fn open_forward(
     config: &GatewayConfig,
     opened: &Opened,
     topics: &TopicTable,
     barriers: &[BTreeMap<PartitionId, Offset>],
-) -> Option<Forward> {
-    let settings = config.forward?;
+) -> Vec<Forward> {
     let partitions = config.router.partitions().chain([CROSSING_PARTITION]);
     let partitions: Vec<_> = partitions.collect();
     let streams = (topics, &partitions[..]);
     let (store, name) = (&opened.store, &config.gateway);
     let (info, heads) = (&store.info, &store.heads);
-    let mut forward = Forward::new(settings, name, info, &opened.meta, streams, heads);
-    forward.set_barriers(barriers);
-    Some(forward)
+    let destinations = config.forward.iter().take(DESTINATIONS_MAX);
+    let opened = destinations.map(|settings| {
+        let settings = settings.clone();
+        let mut forward = Forward::new(settings, name, info, &opened.meta, streams, heads);
+        forward.set_barriers(barriers);
+        forward
+    });
+    opened.collect()
 }
 
 /// What a start has to write and to say.

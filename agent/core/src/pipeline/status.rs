@@ -57,7 +57,9 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
         "partitions": partitions(gateway),
         "health": gateway.retention.health(),
         "space": space(gateway),
-        "forward": gateway.forward.as_ref().map(|forward| forward.status()),
+        // The first, under the name that the only one always had; then all of them.
+        "forward": gateway.forward.first().map(|forward| forward.status()),
+        "destinations": gateway.forward.iter().map(|forward| forward.status()).collect::<Value>(),
     })
 }
 

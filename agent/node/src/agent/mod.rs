@@ -3,6 +3,7 @@
 
 pub mod device_questions;
 pub mod imports;
+mod links;
 mod places;
 pub mod questions;
 mod status;
@@ -13,9 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_core::effect::{GatewayConfig, Opened};
-use forebay_core::forward::ForwardConfig as CoreForward;
 use forebay_core::ingest::Router;
-use forebay_core::payload::{GatewayName, GatewayStatus, UPSTREAM_TOPIC};
+use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::Names;
 use forebay_core::store::{Store as _, StoreOpened};
@@ -24,13 +24,11 @@ use forebay_wire::ids::DeviceUid;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use self::links::Links;
 use self::runtime::{Control, Events, Outside, Runtime};
 use crate::config::{Config, LogConfig, SyncMode};
 use crate::devlog::DeviceLogs;
 use crate::local::{Asked, LocalSocket};
-use crate::mqtt::client::Status;
-use crate::mqtt::publisher::{MqttPublisher, PublisherConfig};
-use crate::mqtt::settings::client_settings;
 use crate::ports::{MonoClock, Ports, Say};
 use crate::store::{LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy};
 
@@ -96,9 +94,7 @@ impl Agent {
             clock,
             say.clone(),
         );
-        let (mqtt_sender, mqtt_events) = mpsc::channel(EVENTS_MAX);
-        let publisher = publisher_config(config, &name)?
-            .map(|config| MqttPublisher::spawn(config, mqtt_sender));
+        let (links, mqtt_events) = Links::start(config, &name)?;
         let (asked, questions) = mpsc::channel(EVENTS_MAX);
         let (control, controls) = mpsc::channel(4);
         let socket_path = config.query.socket.clone();
@@ -110,7 +106,7 @@ impl Agent {
         let outside = Outside {
             store,
             ports,
-            publisher,
+            links,
             logs,
         };
         let events = Events {
@@ -241,10 +237,7 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
         router: Router::new(config.agent.partitions),
         linger: Span(micros(linger)),
         engine: config.engine.clone(),
-        forward: config.forward.as_ref().map(|forward| CoreForward {
-            window: forward.window,
-            ack_timeout: Span(micros(forward.ack_timeout)),
-        }),
+        forward: config.forward.iter().map(|f| f.settings.clone()).collect(),
         names: names(config),
         space: config.log.space.clone(),
         clock: config.agent.clock,
@@ -258,35 +251,4 @@ fn sync_policy(mode: SyncMode) -> SyncPolicy {
         SyncMode::EveryBlock => SyncPolicy::EveryBlock,
         SyncMode::None => SyncPolicy::None,
     }
-}
-
-/// Topics that a gateway listens to, and how it shows that it is there.
-fn publisher_config(
-    config: &Config,
-    name: &GatewayName,
-) -> Result<Option<PublisherConfig>, String> {
-    let Some(forward) = &config.forward else {
-        return Ok(None);
-    };
-    let mut mqtt = client_settings(&forward.broker)?;
-    mqtt.backoff.cap = forward.backoff_max;
-    let status = |online| GatewayStatus {
-        gateway: name.clone(),
-        online,
-        version: env!("CARGO_PKG_VERSION").into(),
-    };
-    Ok(Some(PublisherConfig {
-        mqtt,
-        status: Some(Status {
-            topic: name.status_topic(),
-            online: status(true).render(),
-            offline: status(false).render(),
-        }),
-        filters: vec![
-            name.ack_topic(),
-            name.cmd_topic(),
-            UPSTREAM_TOPIC.to_owned(),
-        ],
-        window: forward.window,
-    }))
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, Input, QueryId};
+use forebay_core::forward::{ConnNo, DestinationId};
 use forebay_core::import::{ImportAnswer, ImportId};
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::{Answer as QueryAnswer, Query};
@@ -16,12 +17,13 @@ use forebay_core::units::{EventTime, Mono, Now};
 use tokio::sync::{mpsc, oneshot};
 
 use super::device_questions::DeviceQuestion;
+use super::links::{Heard, Links};
 use super::questions::Question;
 use super::status::with_ports;
 use super::{imports, questions};
 use crate::devlog::DeviceLogs;
 use crate::local::Asked;
-use crate::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage};
+use crate::mqtt::publisher::{LinkEvent, OutMessage};
 use crate::ports::{
     MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say, clock_is_synchronised,
 };
@@ -60,7 +62,7 @@ enum Wanted {
 pub(super) struct Events {
     pub store: mpsc::UnboundedReceiver<Answer>,
     pub ports: mpsc::Receiver<PortEvent>,
-    pub mqtt: mpsc::Receiver<LinkEvent>,
+    pub mqtt: mpsc::Receiver<Heard>,
     pub asked: mpsc::Receiver<Asked>,
     pub control: mpsc::Receiver<Control>,
 }
@@ -70,7 +72,7 @@ pub(super) struct Events {
 pub(super) struct Outside {
     pub store: StorageThread,
     pub ports: Ports,
-    pub publisher: Option<MqttPublisher>,
+    pub links: Links,
     pub logs: DeviceLogs,
 }
 
@@ -178,13 +180,11 @@ impl Runtime {
         let Outside {
             store,
             ports,
-            publisher,
+            links,
             logs: _,
         } = self.outside;
         ports.stop().await;
-        if let Some(publisher) = publisher {
-            publisher.stop().await;
-        }
+        links.stop().await;
         // Joining the thread waits for the disk: not on the runtime's own thread.
         let _ = tokio::task::spawn_blocking(move || drop(store)).await;
         self.failed.map_or(Ok(()), Err)
@@ -199,7 +199,7 @@ impl Runtime {
         tokio::select! {
             Some(answer) = events.store.recv() => self.on_store(answer),
             Some(event) = events.ports.recv() => self.on_port(event),
-            Some(event) = events.mqtt.recv() => self.on_mqtt(event),
+            Some((dest, event)) = events.mqtt.recv() => self.on_mqtt(dest, event),
             Some(asked) = events.asked.recv() => self.on_asked(asked),
             control = events.control.recv() => return self.on_control(control),
             () = tokio::time::sleep_until(wake.into()) => self.handle(Input::Deadline),
@@ -241,22 +241,25 @@ impl Runtime {
         }
     }
 
-    fn on_mqtt(&mut self, event: LinkEvent) {
+    fn on_mqtt(&mut self, dest: DestinationId, event: LinkEvent) {
         match event {
             LinkEvent::Connected { conn, window, .. } => {
-                self.handle(Input::BrokerConnected { conn, window });
+                self.handle(Input::BrokerConnected { dest, conn, window });
             }
-            LinkEvent::Acked { conn, send } => self.handle(Input::BrokerAcked(conn, send)),
+            LinkEvent::Acked { conn, send } => {
+                self.handle(Input::BrokerAcked(dest, conn, send));
+            }
             LinkEvent::Refused { conn, send, reason } => {
-                self.handle(Input::BrokerRefused(conn, send, reason));
+                self.handle(Input::BrokerRefused(dest, conn, send, reason));
             }
             LinkEvent::Disconnected { conn, reason } => {
-                self.handle(Input::BrokerDisconnected { conn, reason });
+                self.handle(Input::BrokerDisconnected { dest, conn, reason });
             }
             LinkEvent::SubscriptionRefused { filter } => (self.say)(&format!(
                 "the broker does not let us read {filter}: marks of the receiver stay unknown"
             )),
             LinkEvent::Message { topic, payload } => self.handle(Input::BrokerMessage {
+                dest,
                 topic: &topic,
                 payload: &payload,
             }),
@@ -377,19 +380,23 @@ impl Runtime {
                 }
                 Effect::Remove(segments) => self.ask_store(Request::Remove(segments)),
                 Effect::Publish {
+                    dest,
                     conn,
                     send,
                     topic,
                     payload,
                     user_properties,
-                } => self.publish(OutMessage {
-                    conn,
-                    send,
-                    topic,
-                    payload,
-                    user_properties,
-                }),
-                Effect::BrokerReset(conn, why) => self.reset(conn, &why),
+                } => {
+                    let message = OutMessage {
+                        conn,
+                        send,
+                        topic,
+                        payload,
+                        user_properties,
+                    };
+                    self.outside.links.publish(dest, message);
+                }
+                Effect::BrokerReset(dest, conn, why) => self.reset(dest, conn, &why),
                 Effect::Answer(id, answer) => self.answer(id, answer),
                 Effect::Imported(id, answer) => self.on_imported(id, answer),
                 Effect::DeviceLog {
@@ -437,22 +444,8 @@ impl Runtime {
         }
     }
 
-    fn publish(&mut self, message: OutMessage) {
-        let conn = message.conn;
-        if let Some(publisher) = &self.outside.publisher
-            && publisher.publish(message).is_err()
-        {
-            // The core sends no more than the window, so this is a broken
-            // connection: a new one starts from the marks.
-            let _ = publisher.reset(conn);
-        }
-    }
-
-    fn reset(&mut self, conn: forebay_core::forward::ConnNo, why: &str) {
+    fn reset(&mut self, dest: DestinationId, conn: ConnNo, why: &str) {
         (self.say)(&format!("forward: connecting again: {why}"));
-        if let Some(publisher) = &self.outside.publisher {
-            // A full queue belongs to a connection that is ending already.
-            let _ = publisher.reset(conn);
-        }
+        self.outside.links.reset(dest, conn);
     }
 }

@@ -145,7 +145,7 @@ fn write(data_dir: &Path, config: &Config, meta: Vec<Entry>) -> Result<(), Strin
 /// Lets an agent compute what is there; how many rows the topic has then.
 fn build(mut config: Config, topic: TopicId) -> Result<u64, String> {
     config.device_ports.clear();
-    config.forward = None;
+    config.forward.clear();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

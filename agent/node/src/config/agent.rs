@@ -10,7 +10,7 @@ use forebay_wire::limits::LOG_LEVEL_MAX;
 
 use super::error::ConfigError;
 use super::reader::{Field, Source, Table};
-use super::schema_agent::{AGENT, DEVICE, FORWARD, QUERY, UPSTREAM};
+use super::schema_agent::{AGENT, DEVICE, QUERY, UPSTREAM};
 
 /// `[agent]`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,16 +46,6 @@ pub struct BrokerConfig {
     pub password_file: Option<PathBuf>,
 }
 
-/// `[forward]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForwardConfig {
-    pub broker: BrokerConfig,
-    /// Messages on the way, 1 to 1000.
-    pub window: u16,
-    pub ack_timeout: Duration,
-    pub backoff_max: Duration,
-}
-
 /// `[query]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {
@@ -80,8 +70,6 @@ pub enum SinkKind {
 
 /// Entries of `firmware`.
 const FIRMWARE_MAX: usize = 16;
-const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3600);
 
 pub fn agent(source: &Source<'_>, folder: &Path) -> Result<AgentConfig, ConfigError> {
     let table = source.one(&AGENT)?;
@@ -169,33 +157,11 @@ fn parse_uid(text: &str) -> Option<[u8; 8]> {
     u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes)
 }
 
-pub fn forward(
-    source: &Source<'_>,
-    folder: &Path,
-    gateway: Option<&str>,
-) -> Result<Option<ForwardConfig>, ConfigError> {
-    let table = source.one(&FORWARD)?;
-    if !table.is_given() {
-        return Ok(None);
-    }
-    let client_id = match table.get("client_id")? {
-        Some(field) => client_id(&field)?,
-        None => format!("forebay-{}", gateway.unwrap_or("gateway")),
-    };
-    let window = table.need("window")?.int(1, 1000)?;
-    Ok(Some(ForwardConfig {
-        broker: broker(&table, folder, client_id)?,
-        window: u16::try_from(window).expect("from 1 to 1000"),
-        ack_timeout: table.need("ack_timeout")?.timer(SECOND / 10, HOUR)?,
-        backoff_max: table.need("backoff_max")?.timer(SECOND / 10, 24 * HOUR)?,
-    }))
-}
-
-fn client_id(field: &Field<'_>) -> Result<String, ConfigError> {
+pub(super) fn client_id(field: &Field<'_>) -> Result<String, ConfigError> {
     field.name()
 }
 
-fn broker(
+pub(super) fn broker(
     table: &Table<'_>,
     folder: &Path,
     client_id: String,

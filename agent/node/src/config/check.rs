@@ -48,10 +48,13 @@ pub fn run(args: &CheckArgs) -> ExitCode {
 
 fn good_text(config: &Config) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let forward = config.forward.as_ref().map_or_else(
-        || "nothing is forwarded".to_owned(),
-        |f| format!("forwarded to {}", f.broker.address),
-    );
+    let brokers = config.forward.iter().map(|f| f.broker.address.as_str());
+    let brokers: Vec<&str> = brokers.collect();
+    let forward = if brokers.is_empty() {
+        "nothing is forwarded".to_owned()
+    } else {
+        format!("forwarded to {}", brokers.join(", "))
+    };
     format!(
         "{}: good: gateway {}, {}, {}, {forward}",
         config.file.display(),
@@ -70,7 +73,11 @@ fn good_json(config: &Config) -> Value {
         "data_dir": config.agent.data_dir.display().to_string(),
         "device_ports": config.device_ports.len(),
         "windows": windows.map(|w| w.name.as_str()).collect::<Vec<_>>(),
-        "forward": config.forward.as_ref().map(|f| f.broker.address.as_str()),
+        "forward": config.forward.first().map(|f| f.broker.address.as_str()),
+        "destinations": config.forward.iter().map(|f| json!({
+            "name": f.settings.name,
+            "broker": f.broker.address,
+        })).collect::<Value>(),
         "upstream": config.upstream.as_ref().map(|u| u.broker.address.as_str()),
     })
 }

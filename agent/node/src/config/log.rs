@@ -1,5 +1,6 @@
 //! `[log]` and `[[topic]]`: when the log is synced, how much room it takes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forebay_core::engine::config::EngineConfig;
@@ -51,24 +52,26 @@ enum SyncName {
 }
 
 /// Reads both sections. Topics are named by `engine`'s windows and by those that
-/// every log has.
-pub fn log(source: &Source<'_>, engine: &EngineConfig) -> Result<LogConfig, ConfigError> {
+/// every log has. Also how old records of a topic may be when they are forwarded.
+pub fn log(source: &Source<'_>, engine: &EngineConfig) -> Result<(LogConfig, Within), ConfigError> {
     let table = source.one(&LOG)?;
+    let (topics, within) = topics(source, engine)?;
     let space = SpaceConfig {
         reserve_bytes: table.need("reserve")?.size(0, DISK_BYTES_MAX)?,
-        topics: topics(source, engine)?,
+        topics,
     };
     let wanted = table
         .need("generation")?
         .size(GENERATION_BYTES_MIN, GENERATION_BYTES_MAX)?;
     let (least, most) = BALLAST_BYTES;
-    Ok(LogConfig {
+    let log = LogConfig {
         sync: sync(&table)?,
         generation_bytes: space.generation_bytes(wanted),
         generation_age: table.need("generation_age")?.timer(MINUTE, 365 * DAY)?,
         ballast_bytes: table.need("ballast")?.size(least, most)?,
         space,
-    })
+    };
+    Ok((log, within))
 }
 
 fn sync(table: &Table<'_>) -> Result<SyncMode, ConfigError> {
@@ -86,25 +89,39 @@ fn sync(table: &Table<'_>) -> Result<SyncMode, ConfigError> {
     })
 }
 
-type Policies = std::collections::BTreeMap<String, TopicPolicy>;
+type Policies = BTreeMap<String, TopicPolicy>;
+/// How old records of a topic may be when they are forwarded.
+pub type Within = BTreeMap<String, Span>;
 
-fn topics(source: &Source<'_>, engine: &EngineConfig) -> Result<Policies, ConfigError> {
+fn topics(source: &Source<'_>, engine: &EngineConfig) -> Result<(Policies, Within), ConfigError> {
     let windows = engine.windows.iter().map(|window| window.name.as_str());
     let names: Vec<(&str, &str)> = FIXED_TOPICS
         .into_iter()
         .chain(windows)
         .map(|name| (name, name))
         .collect();
-    let mut policies = Policies::new();
+    let (mut policies, mut within) = (Policies::new(), Within::new());
     for table in source.many(&TOPIC)? {
         let field = table.need("name")?;
         let name = field.one_of(&names)?;
         let policy = topic(&table, name)?;
+        if let Some(longest) = age(&table, "forward_within")? {
+            within.insert(name.to_owned(), longest);
+        }
         if policies.insert(name.to_owned(), policy).is_some() {
             return Err(field.bad("has two sections"));
         }
     }
-    Ok(policies)
+    Ok((policies, within))
+}
+
+fn age(table: &Table<'_>, key: &str) -> Result<Option<Span>, ConfigError> {
+    let Some(field) = table.get(key)? else {
+        return Ok(None);
+    };
+    let age = field.timer(MINUTE, 36_500 * DAY)?;
+    let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+    Ok(Some(Span(age)))
 }
 
 fn topic(table: &Table<'_>, name: &str) -> Result<TopicPolicy, ConfigError> {
@@ -112,13 +129,7 @@ fn topic(table: &Table<'_>, name: &str) -> Result<TopicPolicy, ConfigError> {
         Some(field) => field.size(QUOTA_BYTES_MIN, DISK_BYTES_MAX)?,
         None => default_policy(name).quota_bytes,
     };
-    let age = match table.get("age")? {
-        Some(field) => {
-            let age = field.timer(MINUTE, 36_500 * DAY)?;
-            Some(Span(i64::try_from(age.as_micros()).unwrap_or(i64::MAX)))
-        }
-        None => None,
-    };
+    let age = age(table, "age")?;
     let policies = [WhenFull::DropOldest, WhenFull::RejectNew, WhenFull::Block];
     let field = table.need("when_full")?;
     let when_full = field.one_of(&policies.map(|policy| (policy.name(), policy)))?;

@@ -8,6 +8,7 @@ pub mod check;
 pub mod duration;
 mod engine;
 pub mod error;
+pub mod forward;
 pub mod log;
 pub mod port;
 pub mod reader;
@@ -24,9 +25,10 @@ use std::path::{Path, PathBuf};
 use forebay_core::engine::config::EngineConfig;
 
 pub use self::agent::{
-    AgentConfig, BrokerConfig, DeviceAlias, ForwardConfig, QueryConfig, SinkKind, UpstreamConfig,
+    AgentConfig, BrokerConfig, DeviceAlias, QueryConfig, SinkKind, UpstreamConfig,
 };
 pub use self::error::ConfigError;
+pub use self::forward::ForwardConfig;
 pub use self::log::{LogConfig, SyncMode};
 pub use self::port::DevicePort;
 pub use self::reference::reference;
@@ -57,8 +59,8 @@ pub struct Config {
     pub devices: Vec<DeviceAlias>,
     pub log: LogConfig,
     pub engine: EngineConfig,
-    /// `None`: nothing is forwarded.
-    pub forward: Option<ForwardConfig>,
+    /// None: nothing is forwarded.
+    pub forward: Vec<ForwardConfig>,
     pub query: QueryConfig,
     pub upstream: Option<UpstreamConfig>,
 }
@@ -84,13 +86,15 @@ impl Config {
         source.only(&SECTIONS)?;
         let agent = agent::agent(&source, folder)?;
         let engine = engine::read(&source)?;
+        let (log, within) = log::log(&source, &engine)?;
+        let of_topics = (&engine, &within);
         Ok(Self {
             file: path.to_owned(),
             device_ports: port::device_ports(&source)?,
             devices: agent::devices(&source)?,
-            log: log::log(&source, &engine)?,
+            forward: forward::forward(&source, folder, agent.gateway.as_deref(), of_topics)?,
+            log,
             engine,
-            forward: agent::forward(&source, folder, agent.gateway.as_deref())?,
             query: agent::query(&source, folder, &agent.data_dir)?,
             upstream: agent::upstream(&source, folder)?,
             agent,

@@ -131,6 +131,15 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The section `[name]`, or all sections `[[name]]` in file order.
+    pub fn one_or_many(&'a self, section: &'static Section) -> Result<Vec<Table<'a>>, ConfigError> {
+        let item = self.document.get(section.name);
+        match item.and_then(Item::as_table) {
+            Some(table) => Ok(vec![Table::open(self, section, table)?]),
+            None => self.many(section),
+        }
+    }
+
     fn wrong_shape(&self, section: &Section, item: &Item) -> ConfigError {
         let root = self.document.as_table();
         ConfigError {

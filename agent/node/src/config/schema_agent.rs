@@ -75,8 +75,13 @@ pub const DEVICE: Section = Section {
 pub const FORWARD: Section = Section {
     name: "forward",
     many: false,
-    doc: "Where the log is sent to. Without this section nothing leaves the gateway.",
+    doc: "Where the log is sent to. Without this section nothing leaves the gateway.\nSeveral destinations, at most 8: [[forward]] for each, with a name; each has its own marks.",
     keys: &[
+        Key {
+            name: "name",
+            default: Default::Is("\"default\""),
+            doc: "Unique among the destinations; what was sent is remembered under it.",
+        },
         Key {
             name: "broker",
             default: Default::Required("\"127.0.0.1:1883\""),
@@ -111,6 +116,31 @@ pub const FORWARD: Section = Section {
             name: "backoff_max",
             default: Default::Is("\"60s\""),
             doc: "Longest wait between two attempts to connect.",
+        },
+        Key {
+            name: "topics",
+            default: Default::None("[\"readings\", \"temp_1m\"]"),
+            doc: "Topics of the log that go there: readings, late, quarantine, or names of windows. Default: all.",
+        },
+        Key {
+            name: "order",
+            default: Default::Is("\"oldest_first\""),
+            doc: "oldest_first: each topic in its order; live_first: after an outage what comes in now goes first,\nand what waited fills the rest of the window.",
+        },
+        Key {
+            name: "rate",
+            default: Default::None("20000"),
+            doc: "Readings a second at the most of what waited during an outage. Default: as fast as it goes.",
+        },
+        Key {
+            name: "max_message",
+            default: Default::Is("\"256KiB\""),
+            doc: "Longest payload, 1KiB to 256KiB. What is longer is split; a single record that is longer is parked.",
+        },
+        Key {
+            name: "retain",
+            default: Default::Is("true"),
+            doc: "The log keeps records until they have arrived there, as long as its quota allows.",
         },
     ],
 };
@@ -188,6 +218,11 @@ pub const TOPIC: Section = Section {
             name: "when_full",
             default: Default::Is("\"drop_oldest\""),
             doc: "drop_oldest: the oldest goes, forwarded or not; reject_new: what is there stays until it was forwarded,\nnew readings are counted and not stored; block: devices wait. Rows of a full window are left out and counted.",
+        },
+        Key {
+            name: "forward_within",
+            default: Default::None("\"7d\""),
+            doc: "Records older than this are not forwarded any more but declared as expired, 1m and up. Default: never.",
         },
     ],
 };

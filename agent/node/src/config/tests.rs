@@ -50,7 +50,7 @@ fn an_empty_file_has_all_defaults() {
     assert_eq!(config.engine.time, Default::default());
     assert_eq!(config.engine.windows, []);
     assert_eq!(
-        (config.forward.is_none(), config.upstream.is_none()),
+        (config.forward.is_empty(), config.upstream.is_none()),
         (true, true)
     );
     assert!(
@@ -644,7 +644,7 @@ fn a_full_config_is_read() {
     );
     assert_eq!(config.device_ports.len(), 2);
     assert_eq!(config.devices[0].uid, [0, 0, 0, 0, 0, 0, 0, 0xff]);
-    let forward = config.forward.expect("forward");
+    let forward = config.forward.first().expect("forward");
     assert_eq!(forward.broker.client_id, "forebay-gw-7");
     assert_eq!(
         forward.broker.password_file.as_deref(),

@@ -49,7 +49,7 @@ impl Target {
             as_the_log_is(dir, &mut config)?;
         }
         config.device_ports.clear();
-        config.forward = None;
+        config.forward.clear();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

@@ -7,8 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::super::machine::{Forward, ForwardAction, ForwardConfig};
-use super::super::{ConnNo, Refusal, SendNo};
+use super::super::{ConnNo, Forward, ForwardAction, ForwardConfig, Refusal, SendNo};
 use crate::log::appender::Appender;
 use crate::log::block::Row;
 use crate::log::key::{StoredBlock, TopicPartition};
@@ -108,10 +107,7 @@ fn open(
         epoch: Epoch(epoch),
         nonce: 1,
     };
-    let config = ForwardConfig {
-        window,
-        ack_timeout: Span(i64::try_from(ACK_TIMEOUT_US).unwrap()),
-    };
+    let config = ForwardConfig::new(window, Span(i64::try_from(ACK_TIMEOUT_US).unwrap()));
     let meta: Vec<_> = meta.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     let topics = TopicTable::restore(&[], &BTreeMap::new());
     Forward::new(

@@ -1,0 +1,132 @@
+//! `[forward]`, or several `[[forward]]`: where the log is sent to, and how.
+//!
+//! Holds always: names and client ids of destinations are unique. Bound:
+//! DESTINATIONS_MAX destinations.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use forebay_core::engine::config::EngineConfig;
+use forebay_core::forward::{DEFAULT_DESTINATION, ForwardConfig as CoreForward, Order};
+use forebay_core::limits::{DESTINATIONS_MAX, MESSAGE_BYTES_MAX};
+use forebay_core::retention::FIXED_TOPICS;
+use forebay_core::units::Span;
+
+use super::agent::{BrokerConfig, broker, client_id};
+use super::error::ConfigError;
+use super::reader::{Source, Table};
+use super::schema_agent::FORWARD;
+
+/// Shortest message that may be asked for: an envelope and a record fit.
+const MESSAGE_BYTES_MIN: u64 = 1024;
+/// Entries of `topics`.
+const TOPICS_MAX: usize = 64;
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// One destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardConfig {
+    pub broker: BrokerConfig,
+    pub backoff_max: Duration,
+    /// What is sent there, and in which order.
+    pub settings: CoreForward,
+}
+
+/// Reads all destinations. `within` is how old records of a topic may be when they
+/// are sent.
+pub fn forward(
+    source: &Source<'_>,
+    folder: &Path,
+    gateway: Option<&str>,
+    (engine, within): (&EngineConfig, &BTreeMap<String, Span>),
+) -> Result<Vec<ForwardConfig>, ConfigError> {
+    let mut found: Vec<ForwardConfig> = Vec::new();
+    for table in source.one_or_many(&FORWARD)? {
+        let name_field = table.need("name")?;
+        if found.len() >= DESTINATIONS_MAX {
+            return Err(name_field.error(format!(
+                "is one destination too many: there may be {DESTINATIONS_MAX}"
+            )));
+        }
+        let name = name_field.name()?;
+        if found.iter().any(|other| other.settings.name == name) {
+            return Err(name_field.error(format!("has \"{name}\" twice: name each [[forward]]")));
+        }
+        let destination = destination(&table, folder, (gateway, name), engine, within)?;
+        let id = &destination.broker.client_id;
+        if found.iter().any(|other| other.broker.client_id == *id) {
+            return Err(table.error("client_id", "is that of another destination"));
+        }
+        found.push(destination);
+    }
+    Ok(found)
+}
+
+fn destination(
+    table: &Table<'_>,
+    folder: &Path,
+    (gateway, name): (Option<&str>, String),
+    engine: &EngineConfig,
+    within: &BTreeMap<String, Span>,
+) -> Result<ForwardConfig, ConfigError> {
+    let id = match table.get("client_id")? {
+        Some(field) => client_id(&field)?,
+        None => default_client_id(gateway.unwrap_or("gateway"), &name),
+    };
+    let window = table.need("window")?.int(1, 1000)?;
+    let window = u16::try_from(window).expect("from 1 to 1000");
+    let ack_timeout = table.need("ack_timeout")?.timer(SECOND / 10, HOUR)?;
+    let ack_timeout = Span(i64::try_from(ack_timeout.as_micros()).unwrap_or(i64::MAX));
+    let rate = match table.get("rate")? {
+        Some(field) => Some(field.int(1, i64::from(u32::MAX))?),
+        None => None,
+    };
+    let message = table.need("max_message")?;
+    let message_bytes_max = message.size(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX as u64)?;
+    let settings = CoreForward {
+        name,
+        topics: topics(table, engine)?,
+        order: table.need("order")?.one_of(&[
+            ("oldest_first", Order::OldestFirst),
+            ("live_first", Order::LiveFirst),
+        ])?,
+        rate: rate.and_then(|rate| u32::try_from(rate).ok()),
+        message_bytes_max: usize::try_from(message_bytes_max).unwrap_or(MESSAGE_BYTES_MAX),
+        retain: table.need("retain")?.bool()?,
+        within: within.clone(),
+        ..CoreForward::new(window, ack_timeout)
+    };
+    Ok(ForwardConfig {
+        broker: broker(table, folder, id)?,
+        backoff_max: table.need("backoff_max")?.timer(SECOND / 10, 24 * HOUR)?,
+        settings,
+    })
+}
+
+/// Two clients of one name would drop each other, also at two brokers that are one
+/// after all.
+fn default_client_id(gateway: &str, name: &str) -> String {
+    if name == DEFAULT_DESTINATION {
+        format!("forebay-{gateway}")
+    } else {
+        format!("forebay-{gateway}-{name}")
+    }
+}
+
+fn topics(table: &Table<'_>, engine: &EngineConfig) -> Result<Vec<String>, ConfigError> {
+    let Some(field) = table.get("topics")? else {
+        return Ok(Vec::new());
+    };
+    let windows = engine.windows.iter().map(|window| window.name.as_str());
+    let known: Vec<&str> = FIXED_TOPICS.into_iter().chain(windows).collect();
+    let topics = field.texts(TOPICS_MAX)?;
+    match topics.iter().find(|topic| !known.contains(&topic.as_str())) {
+        Some(unknown) => Err(field.error(format!(
+            "has \"{unknown}\", which is none of: {}",
+            known.join(", ")
+        ))),
+        None => Ok(topics),
+    }
+}
