@@ -19,6 +19,8 @@ pub const STATE_VALUE_BYTES_MAX: usize = 4096;
 /// Longest value of a meta entry: the same spill rule as for blocks.
 pub const META_VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX;
 const _: () = assert!(STATE_VALUE_BYTES_MAX + 64 <= META_VALUE_BYTES_MAX);
+/// Openings of a log of which the nonces are kept.
+pub const OPENINGS_KEPT_MAX: usize = 64;
 /// Most commits that share one sync: bounds what waits for its ack.
 pub const COMMITS_PER_SYNC_MAX: usize = 64;
 /// Requests that may wait for the storage thread.

@@ -127,17 +127,28 @@ impl From<message::GapReason> for GapReason {
     }
 }
 
-/// Why offsets of a partition can never be given again.
+/// Why records of a partition do not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Missing {
     /// Removed to make room, or because of their age.
     Trimmed,
     /// Damaged.
     Lost,
+    /// Older than the operator wants them to be when they are sent.
+    Expired,
+    /// A broker does not take them; the gateway keeps them, and may send them later on
+    /// request. Declared for epoch 0, which no opening has: a record that comes after
+    /// all still is a first delivery.
+    Refused,
 }
 
 /// Names of these in JSON.
-pub const MISSING: [(Missing, &str); 2] = [(Missing::Trimmed, "trimmed"), (Missing::Lost, "lost")];
+pub const MISSING: [(Missing, &str); 4] = [
+    (Missing::Trimmed, "trimmed"),
+    (Missing::Lost, "lost"),
+    (Missing::Expired, "expired"),
+    (Missing::Refused, "refused"),
+];
 
 /// Name of such a reason in JSON.
 #[must_use]
@@ -145,6 +156,8 @@ pub fn missing_name(reason: Missing) -> &'static str {
     match reason {
         Missing::Trimmed => "trimmed",
         Missing::Lost => "lost",
+        Missing::Expired => "expired",
+        Missing::Refused => "refused",
     }
 }
 

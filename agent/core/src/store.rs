@@ -32,6 +32,14 @@ pub struct StoreInfo {
     pub nonce: u64,
 }
 
+/// One opening of the log: two copies of a directory open the same epoch, but draw other
+/// nonces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Opening {
+    pub epoch: Epoch,
+    pub nonce: u64,
+}
+
 /// Offsets that were durable and cannot be read any more: `[first, end)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Loss {
@@ -54,10 +62,23 @@ impl fmt::Display for Loss {
     }
 }
 
+impl StoreInfo {
+    #[must_use]
+    pub fn opening(&self) -> Opening {
+        Opening {
+            epoch: self.epoch,
+            nonce: self.nonce,
+        }
+    }
+}
+
 /// What was found when a store was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOpened {
     pub info: StoreInfo,
+    /// The last openings of this log, this one at the end; at most
+    /// [`OPENINGS_KEPT_MAX`](crate::limits::OPENINGS_KEPT_MAX).
+    pub openings: Vec<Opening>,
     /// Offset that the next record of each known partition takes: never one that
     /// was given before, also when its records are lost.
     pub heads: BTreeMap<TopicPartition, Offset>,

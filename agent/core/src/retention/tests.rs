@@ -49,6 +49,7 @@ fn opened(segments: Vec<SegmentInfo>, head: u64) -> StoreOpened {
             epoch: Epoch(1),
             nonce: 1,
         },
+        openings: Vec::new(),
         heads: BTreeMap::from([(AT, Offset(head))]),
         segments,
         losses: Vec::new(),

@@ -15,8 +15,10 @@ use std::collections::VecDeque;
 
 use self::contents::{Contents, Whole};
 use super::{
-    SegmentId, Store, StoreError, StoreEvent, StoreInfo, StoreOpened, StoredBlock, WriteBatch,
+    Opening, SegmentId, Store, StoreError, StoreEvent, StoreInfo, StoreOpened, StoredBlock,
+    WriteBatch,
 };
+use crate::limits::OPENINGS_KEPT_MAX;
 use crate::log::decode::decode_head;
 use crate::log::key::{BlockKey, TopicPartition};
 use crate::units::{Epoch, EventTime, LogId, Offset, TopicId};
@@ -66,6 +68,7 @@ enum Call {
 #[derive(Debug)]
 pub struct MemoryStore {
     info: StoreInfo,
+    openings: Vec<Opening>,
     durable: Contents,
     /// Appended since the last sync, oldest first.
     unsynced: Vec<WriteBatch>,
@@ -85,12 +88,14 @@ impl MemoryStore {
     /// end, in one generation.
     #[must_use]
     pub fn create(log_id: LogId, nonce: u64) -> Self {
+        let info = StoreInfo {
+            log_id,
+            epoch: Epoch(1),
+            nonce,
+        };
         Self {
-            info: StoreInfo {
-                log_id,
-                epoch: Epoch(1),
-                nonce,
-            },
+            info,
+            openings: vec![info.opening()],
             durable: Contents::default(),
             unsynced: Vec::new(),
             visible: Contents::default(),
@@ -115,6 +120,7 @@ impl MemoryStore {
     pub fn opened(&self) -> StoreOpened {
         StoreOpened {
             info: self.info,
+            openings: self.openings.clone(),
             heads: self.visible.heads.clone(),
             segments: self.visible.segments.values().cloned().collect(),
             losses: Vec::new(),
@@ -222,6 +228,10 @@ impl MemoryStore {
         let next = self.info.epoch.0.checked_add(1);
         self.info.epoch = Epoch(next.expect("a log is opened fewer than 2^32 times"));
         self.info.nonce = nonce;
+        if self.openings.len() >= OPENINGS_KEPT_MAX {
+            self.openings.remove(0);
+        }
+        self.openings.push(self.info.opening());
         self.info
     }
 

@@ -118,6 +118,7 @@ impl LogStore {
         fault::point("open.epoch");
         let opened = StoreOpened {
             info,
+            openings: meta.openings(),
             heads: found.heads.clone(),
             segments: found.catalog.segments().cloned().collect(),
             losses,

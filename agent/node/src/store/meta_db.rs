@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use forebay_core::limits::OPENINGS_KEPT_MAX;
 use forebay_core::log::key::TopicPartition;
-use forebay_core::store::{Loss, StoreError, StoreInfo};
+use forebay_core::store::{Loss, Opening, StoreError, StoreInfo};
 use forebay_core::units::{Epoch, LogId, Offset, PartitionId, TopicId};
 
 use super::names::quarantine;
@@ -21,6 +22,7 @@ const TREES: [&str; 1] = ["meta"];
 /// Keys of the store's own; byte tables in `agent/node/docs/store.md`.
 const LOG_ID_KEY: &[u8] = b"store.log_id";
 const EPOCH_KEY: &[u8] = b"store.epoch";
+const OPENINGS_KEY: &[u8] = b"store.openings";
 const LOSS_PREFIX: &[u8] = b"store.loss/";
 const KEPT_PREFIX: &[u8] = b"store.kept/";
 const VERSION: u8 = 1;
@@ -155,6 +157,14 @@ impl MetaDb {
         (log_id, epoch)
     }
 
+    /// The last openings, oldest first: none where they do not read.
+    pub(super) fn openings(&self) -> Vec<Opening> {
+        let value = self.get(OPENINGS_KEY).ok().flatten();
+        value
+            .and_then(|value| decode_openings(&value))
+            .unwrap_or_default()
+    }
+
     /// Writes what identifies this opening, and losses that were found at it: as such
     /// that nobody was told of, until [`told`] is written too.
     ///
@@ -165,7 +175,12 @@ impl MetaDb {
         info: StoreInfo,
         losses: &[Loss],
     ) -> Result<(), StoreError> {
+        let mut openings = self.openings();
+        openings.retain(|opening| opening.epoch < info.epoch);
+        openings.push(info.opening());
+        let oldest = openings.len().saturating_sub(OPENINGS_KEPT_MAX);
         let mut entries = vec![
+            (OPENINGS_KEY.to_vec(), encode_openings(&openings[oldest..])),
             (LOG_ID_KEY.to_vec(), encode_log_id(info.log_id).to_vec()),
             (
                 EPOCH_KEY.to_vec(),
@@ -295,6 +310,29 @@ fn decode_log_id(value: &[u8]) -> Option<LogId> {
     }
 }
 
+fn encode_openings(openings: &[Opening]) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    for opening in openings {
+        out.extend_from_slice(&opening.epoch.0.to_be_bytes());
+        out.extend_from_slice(&opening.nonce.to_be_bytes());
+    }
+    out
+}
+
+fn decode_openings(value: &[u8]) -> Option<Vec<Opening>> {
+    let (openings, []) = value.strip_prefix(&[VERSION])?.as_chunks::<12>() else {
+        return None;
+    };
+    let decode = |bytes: &[u8; 12]| {
+        let (epoch, nonce) = bytes.split_first_chunk::<4>()?;
+        Some(Opening {
+            epoch: Epoch(u32::from_be_bytes(*epoch)),
+            nonce: u64::from_be_bytes(nonce.try_into().ok()?),
+        })
+    };
+    openings.iter().map(decode).collect()
+}
+
 fn encode_epoch(epoch: Epoch, nonce: u64) -> [u8; EPOCH_VALUE_BYTES] {
     let mut out = [VERSION; EPOCH_VALUE_BYTES];
     out[1..5].copy_from_slice(&epoch.0.to_be_bytes());
@@ -340,8 +378,36 @@ mod tests {
             assert_eq!(decode_log_id(bytes), None);
             assert_eq!(decode_epoch(bytes), None);
         }
-        for key in [LOG_ID_KEY, EPOCH_KEY, LOSS_PREFIX, KEPT_PREFIX] {
+        for key in [
+            LOG_ID_KEY,
+            EPOCH_KEY,
+            OPENINGS_KEY,
+            LOSS_PREFIX,
+            KEPT_PREFIX,
+        ] {
             assert!(key.starts_with(META_RESERVED_PREFIX));
+        }
+    }
+
+    #[test]
+    fn the_last_openings_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut meta, _) = MetaDb::open(dir.path(), &mut Vec::new()).unwrap();
+        let most = OPENINGS_KEPT_MAX as u32;
+        for epoch in 1..=most + 1 {
+            let info = StoreInfo {
+                log_id: LogId([3; 16]),
+                epoch: Epoch(epoch),
+                nonce: u64::from(epoch) << 40,
+            };
+            meta.write_identity(info, &[]).unwrap();
+            let openings = meta.openings();
+            assert_eq!(openings.last(), Some(&info.opening()));
+            assert_eq!(openings.len() as u32, epoch.min(most), "{epoch}");
+        }
+        assert_eq!(meta.openings()[0].epoch, Epoch(2));
+        for bad in [&[][..], &[2], &[1, 0], &[1; 12]] {
+            assert_eq!(decode_openings(bad), None, "{bad:?}");
         }
     }
 
