@@ -49,9 +49,13 @@ pub const REJECTED_PAYLOAD_BYTES_MAX: usize = 512;
 pub const REJECTED_TEXT_CHARS_MAX: usize = 120;
 /// Most records in one block: bounds the MQTT message that a block becomes.
 pub const BLOCK_RECORDS_MAX: usize = 512;
-/// Longest reading or gap in a JSON payload, its comma included, with both
-/// names escaped at their worst.
-pub const RECORD_JSON_BYTES_MAX: usize = 460;
+/// Longest reading or gap in a JSON payload, its comma included.
+pub const RECORD_JSON_BYTES_MAX: usize = 200;
+/// Longest series in a JSON payload, its comma included, with both names escaped at
+/// their worst.
+pub const SERIES_JSON_BYTES_MAX: usize = 480;
+/// Longest row that a reading becomes in a sink, with both names escaped at their worst.
+pub const ROW_JSON_BYTES_MAX: usize = 490;
 /// Longest envelope of a JSON payload.
 pub const ENVELOPE_JSON_BYTES_MAX: usize = 512;
 /// Deepest nesting of a JSON payload that is read.
@@ -59,8 +63,12 @@ pub const JSON_DEPTH_MAX: usize = 32;
 /// Most marks in one ack message of the upstream: streams times partitions of
 /// one gateway.
 pub const ACK_MARKS_MAX: usize = 1024;
+/// Runs of one mark, of a log that has more than one history; and of all marks of one
+/// ack message.
+pub const ACK_RUNS_PER_MARK_MAX: usize = 8;
+pub const ACK_RUNS_MAX: usize = 256;
 /// Largest ack message, command or status.
-pub const CONTROL_BYTES_MAX: usize = 192 * 1024;
+pub const CONTROL_BYTES_MAX: usize = 208 * 1024;
 /// Largest MQTT payload sent or taken.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// What one read of the log brings at the most, beside its first block.
@@ -160,11 +168,19 @@ pub const INDEX_ENTRIES_MAX: usize = 65_536;
 pub const ROW_BYTES_MAX: usize = BLOCK_BYTES_MAX - 64;
 
 const _: () = assert!(
-    BLOCK_RECORDS_MAX * RECORD_JSON_BYTES_MAX + ENVELOPE_JSON_BYTES_MAX <= MESSAGE_BYTES_MAX,
+    ENVELOPE_JSON_BYTES_MAX
+        + SERIES_PER_BLOCK_MAX * SERIES_JSON_BYTES_MAX
+        + BLOCK_RECORDS_MAX * RECORD_JSON_BYTES_MAX
+        <= MESSAGE_BYTES_MAX,
     "every block fits one message"
 );
 const _: () = assert!(
-    ACK_MARKS_MAX * (NAME_BYTES_MAX + 100) + ENVELOPE_JSON_BYTES_MAX <= CONTROL_BYTES_MAX,
+    BLOCK_RECORDS_MAX * ROW_JSON_BYTES_MAX <= MESSAGE_BYTES_MAX,
+    "the rows of one message fit a group"
+);
+const _: () = assert!(
+    ACK_MARKS_MAX * (NAME_BYTES_MAX + 110) + ACK_RUNS_MAX * 120 + ENVELOPE_JSON_BYTES_MAX
+        <= CONTROL_BYTES_MAX,
     "the marks of a gateway fit one message"
 );
 const _: () = assert!(

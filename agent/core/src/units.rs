@@ -36,10 +36,26 @@ pub struct TopicId(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
-/// Drawn at random for each opening of a log: tells two openings of one number apart,
-/// as of a disk that was restored or cloned. 0: not known.
+/// Drawn when a log is opened for writing: a disk that was restored or cloned opens the
+/// same epoch again, with other data behind it. 0: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EpochNonce(pub u64);
+
+impl EpochNonce {
+    pub const UNKNOWN: Self = Self(0);
+
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self != Self::UNKNOWN
+    }
+}
+
+impl fmt::Display for EpochNonce {
+    /// Sixteen lower-case hex digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
 
 /// A part of the log in the order of writing, from 1: the newest takes the writes,
 /// older ones are sealed.

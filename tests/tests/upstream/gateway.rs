@@ -10,11 +10,11 @@ use forebay_core::forward::{ConnNo, SendNo};
 use forebay_core::log::block::{Block, Body, GapRecord, ReadingRecord, Record, Series, ValueKind};
 use forebay_core::log::key::TopicPartition;
 use forebay_core::payload::{
-    AckMessage, Command, DataMessage, GatewayName, MessageId, SessionNonce, StreamName,
+    AckMessage, Command, Encoding, GatewayName, MessageId, SessionNonce, StreamName,
     UPSTREAM_TOPIC, UpstreamHello,
 };
 use forebay_core::record::GapReason;
-use forebay_core::units::{Epoch, EventTime, LogId, Offset, PartitionId, TopicId};
+use forebay_core::units::{Epoch, EpochNonce, EventTime, LogId, Offset, PartitionId, TopicId};
 use forebay_node::mqtt::backoff::BackoffConfig;
 use forebay_node::mqtt::client::MqttConfig;
 use forebay_node::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage, PublisherConfig};
@@ -106,9 +106,12 @@ pub(super) fn messages(offsets: u64, per_block: u64, partitions: u16) -> Vec<(St
         for partition in 0..partitions {
             let count = per_block.min(offsets - first);
             let block = block(partition, 1 + number / 10, first, count);
-            let id = MessageId::of(&gateway, LogId([5; 16]), &stream, &block);
+            let id = MessageId::of(&gateway, LogId([5; 16]), EpochNonce(1), &stream, &block);
             let topic = gateway.data_topic(&stream, PartitionId(partition));
-            out.push((topic, DataMessage::render(&id, &block)));
+            out.push((
+                topic,
+                Encoding::default().render_block(&id, &block).unwrap(),
+            ));
         }
     }
     out

@@ -2,10 +2,11 @@
 //! connection.
 
 use super::place::{Next, Place};
-use crate::log::decode::decode;
-use crate::payload::{DataMessage, GatewayName, MessageId};
+use crate::log::decode::decode_head;
+use crate::log::key::StoredBlock;
+use crate::payload::{Encoding, GatewayName, MessageId, Origin};
 use crate::store::StoreInfo;
-use crate::units::Offset;
+use crate::units::{Epoch, EpochNonce, Offset};
 
 /// See the module.
 #[derive(Debug)]
@@ -24,32 +25,60 @@ impl Outgoing {
         gateway: &GatewayName,
         info: &StoreInfo,
     ) -> Option<Self> {
+        let encoding = Encoding::default();
         let (first, end, reason) = match next {
             Next::Parked => return None,
             Next::Missing(first, end, reason) => (first, end, reason),
-            Next::Block(stored, from, end) => match decode(stored.key, &stored.bytes) {
-                Ok(block) => {
-                    let block = block.starting_at(from);
-                    let id = MessageId::of(gateway, info.log_id, &place.stream, &block);
-                    let payload = DataMessage::render(&id, &block);
-                    return Some(Self { id, end, payload });
+            Next::Block(stored, from, end) => {
+                let origin = origin(gateway, info, place);
+                match whole(&encoding, &origin, info, (&stored, from)) {
+                    Some((id, payload)) => return Some(Self { id, end, payload }),
+                    None => {
+                        let first = stored.key.base;
+                        (first, end, place.count_missing(first, end))
+                    }
                 }
-                Err(_) => {
-                    let first = stored.key.base;
-                    (first, end, place.count_missing(first, end))
-                }
-            },
+            }
         };
-        let id = MessageId {
-            gateway: gateway.clone(),
-            log_id: info.log_id,
-            epoch: info.epoch,
-            stream: place.stream.clone(),
-            partition: place.at.partition,
-            first,
-            last: Offset(end.0 - 1),
-        };
-        let payload = DataMessage::render_missing(&id, reason);
+        let opening = (info.epoch, EpochNonce(info.nonce));
+        let last = Offset(end.0 - 1);
+        let id = origin(gateway, info, place).of_offsets(opening, first, last);
+        let payload = encoding.render_missing(&id, reason);
         Some(Self { id, end, payload })
+    }
+}
+
+fn origin<'a>(gateway: &'a GatewayName, info: &StoreInfo, place: &'a Place) -> Origin<'a> {
+    Origin {
+        gateway,
+        log_id: info.log_id,
+        stream: &place.stream,
+        partition: place.at.partition,
+    }
+}
+
+/// The records of a block from `from` on, all of them where that would leave none; `None`
+/// when it cannot be read.
+fn whole(
+    encoding: &Encoding,
+    origin: &Origin<'_>,
+    info: &StoreInfo,
+    (stored, from): (&StoredBlock, Offset),
+) -> Option<(MessageId, Vec<u8>)> {
+    let head = decode_head(stored.key, &stored.bytes).ok()?;
+    let mut id = origin.of_head(&head, nonce_of(head.epoch, info));
+    if from > id.first && from <= id.last {
+        id.first = from;
+    }
+    let payload = encoding.render(&id, stored).ok()?;
+    Some((id, payload))
+}
+
+/// What was drawn at the opening `epoch`, where that is this one.
+fn nonce_of(epoch: Epoch, info: &StoreInfo) -> EpochNonce {
+    if epoch == info.epoch {
+        EpochNonce(info.nonce)
+    } else {
+        EpochNonce::UNKNOWN
     }
 }

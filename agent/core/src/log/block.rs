@@ -157,21 +157,27 @@ impl fmt::Display for BlockError {
             "topic {} partition {} offset {}: ",
             at.topic.0, at.partition.0, base.0
         )?;
-        match &self.fault {
-            BlockFault::NoBlock => write!(f, "no block stands here"),
-            BlockFault::Version { found } => write!(
+        self.fault.fmt(f)
+    }
+}
+
+impl fmt::Display for BlockFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoBlock => write!(f, "no block stands here"),
+            Self::Version { found } => write!(
                 f,
                 "block version {found}, this program reads version {BLOCK_VERSION}"
             ),
-            BlockFault::Crc { stored, actual } => {
+            Self::Crc { stored, actual } => {
                 write!(f, "CRC is {actual:08x}, stored {stored:08x}")
             }
-            BlockFault::OtherPlace { found } => write!(
+            Self::OtherPlace { found } => write!(
                 f,
                 "the block of topic {} partition {} offset {} stands here",
                 found.at.topic.0, found.at.partition.0, found.base.0
             ),
-            BlockFault::Malformed { position } => write!(f, "malformed at byte {position}"),
+            Self::Malformed { position } => write!(f, "malformed at byte {position}"),
         }
     }
 }

@@ -1,17 +1,16 @@
-//! Small messages beside the data: who the upstream is, up to where it has
-//! applied a gateway's data, what it asks of the gateway, and the gateway's
-//! status.
+//! Small messages beside the data: who the upstream is, what it asks of a gateway, and
+//! the gateway's status; and the members that they have in common with others.
 //!
 //! Always holds: `parse` of what `render` gave is equal to it. Bound:
-//! CONTROL_BYTES_MAX, ACK_MARKS_MAX. Knows no topic.
+//! CONTROL_BYTES_MAX. Knows no topic.
 
 use std::fmt;
 
-use super::PAYLOAD_VERSION;
+use super::CONTROL_VERSION;
 use super::json::{PayloadError, PayloadFault, Reader, need, push_args, push_text, set};
 use super::names::{GatewayName, StreamName};
-use crate::limits::{ACK_MARKS_MAX, CONTROL_BYTES_MAX, NAME_BYTES_MAX};
-use crate::units::{Epoch, LogId, Offset, PartitionId};
+use crate::limits::{CONTROL_BYTES_MAX, NAME_BYTES_MAX};
+use crate::units::{Epoch, EpochNonce, LogId, Offset, PartitionId};
 
 /// Drawn by the upstream whenever it may have missed what a broker had acked:
 /// at its first start, and when the broker has forgotten its session.
@@ -31,29 +30,6 @@ impl fmt::Display for SessionNonce {
 pub struct UpstreamHello {
     pub session: SessionNonce,
     pub online: bool,
-}
-
-/// Up to where one partition is applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AckMark {
-    pub stream: StreamName,
-    pub partition: PartitionId,
-    /// Highest epoch of the log of which something is applied.
-    pub epoch: Epoch,
-    /// All offsets below are applied, or declared as gaps.
-    pub next: Offset,
-}
-
-/// Retained on `forebay/v1/<gateway>/ack`. Says everything anew each time: a
-/// reader needs only the latest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AckMessage {
-    pub gateway: GatewayName,
-    pub session: SessionNonce,
-    /// The log that the marks are of.
-    pub log_id: LogId,
-    /// At most ACK_MARKS_MAX.
-    pub marks: Vec<AckMark>,
 }
 
 /// On `forebay/v1/<gateway>/cmd`.
@@ -82,7 +58,7 @@ impl UpstreamHello {
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         let Self { session, online } = self;
-        format!("{{\"v\":{PAYLOAD_VERSION},\"session\":\"{session}\",\"online\":{online}}}")
+        format!("{{\"v\":{CONTROL_VERSION},\"session\":\"{session}\",\"online\":{online}}}")
             .into_bytes()
     }
 
@@ -112,112 +88,6 @@ impl UpstreamHello {
     }
 }
 
-impl AckMessage {
-    #[must_use]
-    pub fn render(&self) -> Vec<u8> {
-        let mut out = String::new();
-        push_args(&mut out, format_args!("{{\"v\":{PAYLOAD_VERSION}"));
-        push_args(&mut out, format_args!(",\"gateway\":\"{}\"", self.gateway));
-        push_args(&mut out, format_args!(",\"session\":\"{}\"", self.session));
-        push_args(
-            &mut out,
-            format_args!(",\"log_id\":\"{}\",\"marks\":[", self.log_id),
-        );
-        for (i, mark) in self.marks.iter().enumerate() {
-            let comma = if i > 0 { "," } else { "" };
-            push_args(
-                &mut out,
-                format_args!("{comma}{{\"stream\":\"{}\"", mark.stream),
-            );
-            push_args(
-                &mut out,
-                format_args!(",\"partition\":{}", mark.partition.0),
-            );
-            push_args(&mut out, format_args!(",\"epoch\":{}", mark.epoch.0));
-            push_args(&mut out, format_args!(",\"next\":{}}}", mark.next.0));
-        }
-        out.push_str("]}");
-        out.into_bytes()
-    }
-
-    /// # Errors
-    /// With the byte where it stopped.
-    pub fn parse(payload: &[u8]) -> Result<Self, PayloadError> {
-        let mut reader = Reader::new(payload, CONTROL_BYTES_MAX)?;
-        let (mut v, mut name, mut session, mut log, mut marks) = (None, None, None, None, None);
-        reader.object(|reader, key| match key {
-            "v" => set_version(reader, &mut v),
-            "gateway" => {
-                let value = gateway(reader)?;
-                set(reader, &mut name, "gateway", value)
-            }
-            "session" => {
-                let nonce = hex(reader, "session").map(SessionNonce)?;
-                set(reader, &mut session, "session", nonce)
-            }
-            "log_id" => {
-                let value = log_id(reader)?;
-                set(reader, &mut log, "log_id", value)
-            }
-            "marks" => {
-                let value = parse_marks(reader)?;
-                set(reader, &mut marks, "marks", value)
-            }
-            _ => reader.skip_value(),
-        })?;
-        reader.end()?;
-        need(&reader, v, "v")?;
-        Ok(Self {
-            gateway: need(&reader, name, "gateway")?,
-            session: need(&reader, session, "session")?,
-            log_id: need(&reader, log, "log_id")?,
-            marks: need(&reader, marks, "marks")?,
-        })
-    }
-}
-
-fn parse_marks(reader: &mut Reader<'_>) -> Result<Vec<AckMark>, PayloadError> {
-    let mut marks = Vec::new();
-    reader.array(|reader| {
-        if marks.len() >= ACK_MARKS_MAX {
-            let bytes = marks.len() + 1;
-            let fault = PayloadFault::TooLarge {
-                bytes,
-                bytes_max: ACK_MARKS_MAX,
-            };
-            return Err(reader.error(fault));
-        }
-        let (mut name, mut part, mut ep, mut next) = (None, None, None, None);
-        reader.object(|reader, key| match key {
-            "stream" => {
-                let value = stream(reader)?;
-                set(reader, &mut name, "stream", value)
-            }
-            "partition" => {
-                let value = partition(reader)?;
-                set(reader, &mut part, "partition", value)
-            }
-            "epoch" => {
-                let value = epoch(reader)?;
-                set(reader, &mut ep, "epoch", value)
-            }
-            "next" => {
-                let value = Offset(reader.unsigned(u64::MAX, "next")?);
-                set(reader, &mut next, "next", value)
-            }
-            _ => reader.skip_value(),
-        })?;
-        marks.push(AckMark {
-            stream: need(reader, name, "stream")?,
-            partition: need(reader, part, "partition")?,
-            epoch: need(reader, ep, "epoch")?,
-            next: need(reader, next, "next")?,
-        });
-        Ok(())
-    })?;
-    Ok(marks)
-}
-
 impl Command {
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
@@ -228,7 +98,7 @@ impl Command {
             from,
         } = self;
         format!(
-            "{{\"v\":{PAYLOAD_VERSION},\"cmd\":\"resend\",\"log_id\":\"{log_id}\",\"stream\":\"{stream}\",\"partition\":{},\"from\":{}}}",
+            "{{\"v\":{CONTROL_VERSION},\"cmd\":\"resend\",\"log_id\":\"{log_id}\",\"stream\":\"{stream}\",\"partition\":{},\"from\":{}}}",
             partition.0, from.0
         )
         .into_bytes()
@@ -243,7 +113,7 @@ impl Command {
         reader.object(|reader, key| match key {
             "v" => set_version(reader, &mut v),
             "cmd" => {
-                if reader.text(NAME_BYTES_MAX)? != "resend" {
+                if reader.string(NAME_BYTES_MAX)? != "resend" {
                     return Err(reader.value_error("cmd"));
                 }
                 set(reader, &mut cmd, "cmd", ())
@@ -282,7 +152,7 @@ impl GatewayStatus {
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         let mut out = String::new();
-        push_args(&mut out, format_args!("{{\"v\":{PAYLOAD_VERSION}"));
+        push_args(&mut out, format_args!("{{\"v\":{CONTROL_VERSION}"));
         push_args(&mut out, format_args!(",\"gateway\":\"{}\"", self.gateway));
         push_args(
             &mut out,
@@ -324,26 +194,30 @@ impl GatewayStatus {
     }
 }
 
-fn set_version(reader: &mut Reader<'_>, slot: &mut Option<()>) -> Result<(), PayloadError> {
-    version(reader)?;
+pub(super) fn set_version(
+    reader: &mut Reader<'_>,
+    slot: &mut Option<()>,
+) -> Result<(), PayloadError> {
+    version(reader, CONTROL_VERSION)?;
     set(reader, slot, "v", ())
 }
 
-pub(super) fn version(reader: &mut Reader<'_>) -> Result<(), PayloadError> {
+/// Reads the version, which must be `known`.
+pub(super) fn version(reader: &mut Reader<'_>, known: u64) -> Result<(), PayloadError> {
     let found = reader.unsigned(u64::MAX, "v")?;
-    if found == PAYLOAD_VERSION {
+    if found == known {
         return Ok(());
     }
     Err(reader.error(PayloadFault::Version { found }))
 }
 
 pub(super) fn gateway(reader: &mut Reader<'_>) -> Result<GatewayName, PayloadError> {
-    let text = reader.text(NAME_BYTES_MAX)?;
+    let text = reader.string(NAME_BYTES_MAX)?;
     GatewayName::new(&text).map_err(|_| reader.value_error("gateway"))
 }
 
 pub(super) fn stream(reader: &mut Reader<'_>) -> Result<StreamName, PayloadError> {
-    let text = reader.text(NAME_BYTES_MAX)?;
+    let text = reader.string(NAME_BYTES_MAX)?;
     StreamName::new(&text).map_err(|_| reader.value_error("stream"))
 }
 
@@ -352,17 +226,15 @@ pub(super) fn log_id(reader: &mut Reader<'_>) -> Result<LogId, PayloadError> {
 }
 
 pub(super) fn epoch(reader: &mut Reader<'_>) -> Result<Epoch, PayloadError> {
-    let value = reader.unsigned(u64::from(u32::MAX), "epoch")?;
-    u32::try_from(value)
-        .map(Epoch)
-        .map_err(|_| reader.value_error("epoch"))
+    reader.narrow("epoch").map(Epoch)
+}
+
+pub(super) fn nonce(reader: &mut Reader<'_>) -> Result<EpochNonce, PayloadError> {
+    hex(reader, "nonce").map(|bytes| EpochNonce(u64::from_be_bytes(bytes)))
 }
 
 pub(super) fn partition(reader: &mut Reader<'_>) -> Result<PartitionId, PayloadError> {
-    let value = reader.unsigned(u64::from(u16::MAX), "partition")?;
-    u16::try_from(value)
-        .map(PartitionId)
-        .map_err(|_| reader.value_error("partition"))
+    reader.narrow("partition").map(PartitionId)
 }
 
 /// Reads exactly `2 * N` lower-case hex digits.
@@ -370,7 +242,7 @@ pub(super) fn hex<const N: usize>(
     reader: &mut Reader<'_>,
     key: &'static str,
 ) -> Result<[u8; N], PayloadError> {
-    let text = reader.text(2 * N)?;
+    let text = reader.string(2 * N)?;
     let mut out = [0; N];
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -5,9 +5,11 @@
 //! length has a limit that the caller names. Bound: nesting of JSON_DEPTH_MAX.
 //! Knows no payload.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use crate::limits::JSON_DEPTH_MAX;
+use crate::log::block::BlockFault;
 
 /// Appends `text` in quotes, escaped.
 pub(super) fn push_text(out: &mut String, text: &str) {
@@ -57,6 +59,8 @@ pub enum PayloadFault {
         found: u64,
     },
     TooDeep,
+    /// The block that a compact payload carries cannot be read.
+    Block(BlockFault),
 }
 
 impl fmt::Display for PayloadError {
@@ -74,6 +78,7 @@ impl fmt::Display for PayloadError {
                 write!(f, "payload version {found}: use a newer program to read it")
             }
             PayloadFault::TooDeep => write!(f, "nested deeper than {JSON_DEPTH_MAX}"),
+            PayloadFault::Block(fault) => write!(f, "a block that cannot be read: {fault}"),
         }
     }
 }
@@ -152,7 +157,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         loop {
-            let key = self.text(usize::MAX)?;
+            let key = self.string(usize::MAX)?;
             self.take(b':', "':'")?;
             member(self, &key)?;
             match self.peek() {
@@ -188,20 +193,20 @@ impl<'a> Reader<'a> {
 
     /// Reads a string of at most `bytes_max` bytes.
     pub(super) fn text(&mut self, bytes_max: usize) -> Result<String> {
+        self.string(bytes_max).map(Cow::into_owned)
+    }
+
+    /// Reads a string of at most `bytes_max` bytes; without a copy where nothing in it is
+    /// escaped.
+    pub(super) fn string(&mut self, bytes_max: usize) -> Result<Cow<'a, str>> {
         self.take(b'"', "a string")?;
-        let mut out = String::new();
+        let mut out = Cow::Borrowed("");
         loop {
-            let from = self.at;
-            while self
-                .bytes
-                .get(self.at)
-                .is_some_and(|b| !matches!(b, b'"' | b'\\' | 0..=31))
-            {
-                self.at += 1;
-            }
-            match std::str::from_utf8(&self.bytes[from..self.at]) {
-                Ok(run) => out.push_str(run),
-                Err(_) => return self.expected("UTF-8"),
+            let run = self.run()?;
+            if out.is_empty() {
+                out = Cow::Borrowed(run);
+            } else {
+                out.to_mut().push_str(run);
             }
             if out.len() > bytes_max {
                 let fault = PayloadFault::TooLarge {
@@ -217,10 +222,24 @@ impl<'a> Reader<'a> {
                 }
                 Some(b'\\') => {
                     self.at += 1;
-                    out.push(self.escape()?);
+                    let escaped = self.escape()?;
+                    out.to_mut().push(escaped);
                 }
                 _ => return self.expected("the end of a string"),
             }
+        }
+    }
+
+    /// What stands up to the next mark of a string.
+    fn run(&mut self) -> Result<&'a str> {
+        let from = self.at;
+        let plain = |b: &u8| !matches!(b, b'"' | b'\\' | 0..=31);
+        while self.bytes.get(self.at).is_some_and(plain) {
+            self.at += 1;
+        }
+        match std::str::from_utf8(&self.bytes[from..self.at]) {
+            Ok(run) => Ok(run),
+            Err(_) => self.expected("UTF-8"),
         }
     }
 
@@ -282,6 +301,18 @@ impl<'a> Reader<'a> {
             Ok(n) if n <= max => Ok(n),
             Ok(_) | Err(_) => Err(self.value_error(key)),
         }
+    }
+
+    /// Reads an integer that fits the type from 0 on.
+    pub(super) fn narrow<T: TryFrom<u64>>(&mut self, key: &'static str) -> Result<T> {
+        let wide = self.unsigned(u64::MAX, key)?;
+        T::try_from(wide).map_err(|_| self.value_error(key))
+    }
+
+    /// Reads an integer of either sign.
+    pub(super) fn signed(&mut self, key: &'static str) -> Result<i64> {
+        let text = self.number()?;
+        text.parse().map_err(|_| self.value_error(key))
     }
 
     /// Reads a number and gives its text.
@@ -373,7 +404,7 @@ impl<'a> Reader<'a> {
         match self.peek() {
             Some(b'{') => self.object(|reader, _| reader.skip(depth + 1)),
             Some(b'[') => self.array(|reader| reader.skip(depth + 1)),
-            Some(b'"') => self.text(usize::MAX).map(drop),
+            Some(b'"') => self.string(usize::MAX).map(drop),
             Some(b'n') => self.word("null"),
             Some(b't' | b'f') => self.boolean().map(drop),
             _ => self.number().map(drop),

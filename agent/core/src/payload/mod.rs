@@ -5,20 +5,35 @@
 //! equal byte for byte. Bound: MESSAGE_BYTES_MAX, CONTROL_BYTES_MAX. Knows no
 //! broker.
 
+mod ack;
+mod compact;
 mod control;
 mod data;
+mod encoding;
 mod json;
 mod names;
 mod parse;
+mod parse_record;
+mod parse_series;
+mod readable;
+mod squeeze;
 #[cfg(test)]
 mod tests;
+mod text;
 
-pub use control::{AckMark, AckMessage, Command, GatewayStatus, SessionNonce, UpstreamHello};
-pub use data::{DataBody, DataGap, DataMessage, DataReading, DataRecord, Figure, MessageId};
+pub use ack::{AckMark, AckMessage, AckRun};
+pub use compact::{Compact, CompactBody, is_compact};
+pub use control::{Command, GatewayStatus, SessionNonce, UpstreamHello};
+pub use data::{DataBody, DataMessage, MessageId, Origin};
+pub use encoding::{Encoding, FORMATS, Format};
 pub use json::{PayloadError, PayloadFault};
 pub use names::{
     BadName, DATA_FILTER, GatewayName, StreamName, TOPIC_ROOT, UPSTREAM_TOPIC, parse_data_topic,
 };
+pub use squeeze::plain;
+pub use text::push_row;
 
-/// Version of all payloads, the key `v`.
-pub const PAYLOAD_VERSION: u64 = 1;
+/// Version of JSON data messages, their key `v`. Version 1 was never released.
+pub const PAYLOAD_VERSION: u64 = 2;
+/// Version of all other messages, their key `v`.
+pub const CONTROL_VERSION: u64 = 1;

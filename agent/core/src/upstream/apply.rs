@@ -24,9 +24,9 @@ use super::ranges::OffsetRange;
 use super::state::UpstreamState;
 use crate::limits::{REJECTED_KEPT_MAX, REJECTED_PAYLOAD_BYTES_MAX, REJECTED_TEXT_CHARS_MAX};
 use crate::payload::{
-    AckMessage, Command, DataBody, DataMessage, DataRecord, GatewayName, SessionNonce,
-    parse_data_topic,
+    AckMessage, Command, DataBody, DataMessage, GatewayName, SessionNonce, parse_data_topic,
 };
+use crate::record::Record;
 use crate::units::{LogId, Mono, Offset};
 
 /// What became of a message. It may be acked when the batch is durable.
@@ -219,24 +219,24 @@ impl Applier {
             DataBody::Missing(_) => {
                 self.counters.missing = self.counters.missing.saturating_add(part.count());
             }
-            DataBody::Readings(records) => {
+            DataBody::Readings { series, records } => {
                 let records = &records[index(part.start())..index(part.end())];
-                self.ledger.take(&message.id.gateway, records);
+                self.ledger.take(&message.id.gateway, series, records);
                 records.iter().for_each(|record| self.count_record(record));
             }
             DataBody::Rows(_) => self.counters.rows += part.count(),
         }
     }
 
-    fn count_record(&mut self, record: &DataRecord) {
+    fn count_record(&mut self, record: &Record) {
         match record {
-            DataRecord::Reading(_) => self.counters.readings += 1,
-            DataRecord::Gap(gap) => {
+            Record::Reading(_) => self.counters.readings += 1,
+            Record::Gap(gap) => {
                 self.counters.gap_records += 1;
                 let sum = self.counters.gap_readings.saturating_add(gap.count);
                 self.counters.gap_readings = sum;
             }
-            DataRecord::Clock(_) => self.counters.clock_records += 1,
+            Record::Clock(_) => self.counters.clock_records += 1,
         }
     }
 
@@ -376,6 +376,7 @@ impl Applier {
         Some(AckMessage {
             gateway: gateway.clone(),
             session: self.session?,
+            seq: 0,
             log_id,
             marks: self.state.marks(gateway, log_id),
         })

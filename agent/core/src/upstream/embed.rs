@@ -9,8 +9,8 @@ use super::batch::{Applied, Batch, Table};
 use super::keys::{RowKey, Source};
 use super::ranges::OffsetRange;
 use super::rows::pieces;
-use crate::payload::DataBody;
-use crate::record::{Missing, missing_name};
+use crate::payload::{DataBody, push_row};
+use crate::record::{Missing, Record, missing_name};
 use crate::units::Offset;
 
 /// One write of a transaction.
@@ -51,20 +51,20 @@ fn push_rows(out: &mut Vec<SinkWrite>, applied: &Applied, part: OffsetRange) {
         index.expect("a part lies inside of its message")
     };
     let indices = || index(part.start())..index(part.end());
-    let texts: Vec<String>;
+    let texts: Vec<Vec<u8>>;
     let rows: Vec<&[u8]> = match &message.body {
         DataBody::Missing(reason) => {
-            texts = vec![missing_row(*reason, part)];
-            texts.iter().map(String::as_bytes).collect()
+            texts = vec![missing_row(*reason, part).into_bytes()];
+            texts.iter().map(Vec::as_slice).collect()
         }
-        DataBody::Readings(records) => {
-            let text = |record: &crate::payload::DataRecord| {
-                let mut out = String::new();
-                record.push_json(&mut out);
+        DataBody::Readings { series, records } => {
+            let text = |record: &Record| {
+                let mut out = Vec::new();
+                push_row(series, record, &mut out);
                 out
             };
             texts = records[indices()].iter().map(text).collect();
-            texts.iter().map(String::as_bytes).collect()
+            texts.iter().map(Vec::as_slice).collect()
         }
         DataBody::Rows(rows) => rows[indices()].iter().map(Vec::as_slice).collect(),
     };

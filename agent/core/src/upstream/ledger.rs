@@ -14,7 +14,8 @@ use super::tally::{DeviceTally, Tally};
 use crate::ledger::GAP_REASONS;
 use crate::limits::{DEVICES_MAX, UPSTREAM_DEVICES_MAX};
 use crate::log::bytes::Reader;
-use crate::payload::{DataRecord, GatewayName};
+use crate::payload::GatewayName;
+use crate::record::{Record, Series};
 
 /// Keys of tallies: this, the gateway, 0 and the uid.
 pub(super) const DEVICE_PREFIX: &[u8] = b"device.";
@@ -87,12 +88,18 @@ impl UpstreamLedger {
     }
 
     /// Counts records that are applied with this batch.
-    pub(super) fn take(&mut self, gateway: &GatewayName, records: &[DataRecord]) {
+    ///
+    /// # Panics
+    /// When a reading is of none of `series`.
+    pub(super) fn take(&mut self, gateway: &GatewayName, series: &[Series], records: &[Record]) {
         for record in records {
             let (uid, boot, first) = match record {
-                DataRecord::Reading(reading) => (reading.device, reading.boot, reading.ordinal),
-                DataRecord::Gap(gap) => (gap.device, gap.boot, gap.first),
-                DataRecord::Clock(_) => continue,
+                Record::Reading(reading) => {
+                    let series = &series[usize::from(reading.series)];
+                    (series.uid, series.boot, reading.ordinal)
+                }
+                Record::Gap(gap) => (gap.uid, gap.boot, gap.first),
+                Record::Clock(_) => continue,
             };
             let from = if self.head.begun_late {
                 first
@@ -126,19 +133,19 @@ impl UpstreamLedger {
         devices.get_mut(&uid)
     }
 
-    fn count_other(&mut self, record: &DataRecord) {
+    fn count_other(&mut self, record: &Record) {
         self.is_head_kept = false;
         let others = &mut self.head.others;
         let count = match record {
-            DataRecord::Reading(_) => {
+            Record::Reading(_) => {
                 others.take_reading();
                 1
             }
-            DataRecord::Gap(gap) => {
+            Record::Gap(gap) => {
                 others.take_gap(gap.reason, gap.count);
                 gap.count
             }
-            DataRecord::Clock(_) => 0,
+            Record::Clock(_) => 0,
         };
         others.produced = others.produced.saturating_add(count);
     }
@@ -185,11 +192,11 @@ impl UpstreamLedger {
     }
 }
 
-fn count(tally: &mut DeviceTally, boot: (BootId, Ordinal), record: &DataRecord) {
+fn count(tally: &mut DeviceTally, boot: (BootId, Ordinal), record: &Record) {
     match record {
-        DataRecord::Reading(reading) => tally.take_reading(boot, reading.ordinal),
-        DataRecord::Gap(gap) => tally.take_gap(boot, gap.reason, (gap.first, gap.count)),
-        DataRecord::Clock(_) => {}
+        Record::Reading(reading) => tally.take_reading(boot, reading.ordinal),
+        Record::Gap(gap) => tally.take_gap(boot, gap.reason, (gap.first, gap.count)),
+        Record::Clock(_) => {}
     }
 }
 
@@ -207,18 +214,17 @@ fn head_bytes(head: &LedgerHead) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload::DataGap;
-    use crate::record::GapReason;
+    use crate::record::{GapReason, GapRecord};
     use crate::units::EventTime;
 
     fn gateway(name: &str) -> GatewayName {
         GatewayName::new(name).expect("a name")
     }
 
-    fn gap(uid: u64, first: u64, count: u64) -> DataRecord {
-        DataRecord::Gap(DataGap {
+    fn gap(uid: u64, first: u64, count: u64) -> Record {
+        Record::Gap(GapRecord {
             reason: GapReason::RingFull,
-            device: DeviceUid(uid.to_be_bytes()),
+            uid: DeviceUid(uid.to_be_bytes()),
             boot: BootId(1),
             first: Ordinal(first),
             count,
@@ -253,8 +259,8 @@ mod tests {
     #[test]
     fn what_is_written_loads_and_only_changes_are_written_again() {
         let mut ledger = UpstreamLedger::default();
-        ledger.take(&gateway("b"), &[gap(2, 0, 5)]);
-        ledger.take(&gateway("a"), &[gap(1, 3, 5), gap(2, 0, 1)]);
+        ledger.take(&gateway("b"), &[], &[gap(2, 0, 5)]);
+        ledger.take(&gateway("a"), &[], &[gap(1, 3, 5), gap(2, 0, 1)]);
         let want = [
             (String::from("a"), 1, 8, 3),
             (String::from("a"), 2, 1, 0),
@@ -266,7 +272,7 @@ mod tests {
         assert!(!again.head().begun_late, "the ledger is as old as the sink");
         assert!(again.take_writes().is_empty() && ledger.take_writes().is_empty());
         assert_eq!(ledger.take_written().len(), 3);
-        again.take(&gateway("a"), &[gap(1, 0, 3)]);
+        again.take(&gateway("a"), &[], &[gap(1, 0, 3)]);
         let keys: Vec<_> = again
             .take_writes()
             .into_iter()
@@ -280,7 +286,7 @@ mod tests {
     fn a_ledger_that_is_younger_than_its_sink_says_so_for_ever() {
         let mut ledger = UpstreamLedger::default();
         ledger.loaded(true);
-        ledger.take(&gateway("a"), &[gap(1, 1000, 1), gap(1, 1002, 1)]);
+        ledger.take(&gateway("a"), &[], &[gap(1, 1000, 1), gap(1, 1002, 1)]);
         assert_eq!(seen(&ledger), [(String::from("a"), 1, 3, 1)]);
         let mut again = reload(&mut ledger, true);
         assert!(again.head().begun_late);
@@ -294,15 +300,15 @@ mod tests {
     fn devices_of_a_gateway_at_their_limit() {
         let mut ledger = UpstreamLedger::default();
         for uid in 0..DEVICES_MAX as u64 + 1 {
-            ledger.take(&gateway("a"), &[gap(uid, 0, 2)]);
+            ledger.take(&gateway("a"), &[], &[gap(uid, 0, 2)]);
             let most = DEVICES_MAX as u64;
             let others = if uid < most { 0 } else { 2 };
             assert_eq!(ledger.head().others.produced, others, "{uid}");
         }
         assert_eq!(ledger.devices().count(), DEVICES_MAX);
         // One that is known counts on, and another gateway has room of its own.
-        ledger.take(&gateway("a"), &[gap(0, 2, 1)]);
-        ledger.take(&gateway("b"), &[gap(9, 0, 1)]);
+        ledger.take(&gateway("a"), &[], &[gap(0, 2, 1)]);
+        ledger.take(&gateway("b"), &[], &[gap(9, 0, 1)]);
         assert_eq!(ledger.head().others.gaps[0], 2);
         let again = reload(&mut ledger, true);
         assert_eq!(again.head(), ledger.head());
@@ -316,7 +322,7 @@ mod tests {
             ..UpstreamLedger::default()
         };
         for (uid, others) in [(1, 0), (2, 1), (1, 1)] {
-            ledger.take(&gateway("a"), &[gap(uid, 0, 1)]);
+            ledger.take(&gateway("a"), &[], &[gap(uid, 0, 1)]);
             assert_eq!(ledger.head().others.produced, others, "{uid}");
         }
     }

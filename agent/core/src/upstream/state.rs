@@ -12,7 +12,7 @@ use super::keys::{Source, mark_key, mark_value};
 use super::ranges::OffsetRange;
 use crate::limits::{ACK_MARKS_MAX, UPSTREAM_PARTITIONS_MAX, UPSTREAM_RANGES_MAX};
 use crate::payload::{AckMark, GatewayName, MessageId, StreamName};
-use crate::units::{LogId, PartitionId};
+use crate::units::{EpochNonce, LogId, PartitionId};
 
 /// A mark to store, or with `None` to remove, in the transaction of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +144,9 @@ impl UpstreamState {
                 stream: stream.clone(),
                 partition: *partition,
                 epoch: history.epoch()?,
+                nonce: EpochNonce::UNKNOWN,
                 next: history.next(),
+                runs: Vec::new(),
             })
         };
         histories.filter_map(mark).collect()
@@ -186,6 +188,7 @@ mod tests {
             gateway: GatewayName::new(gateway).unwrap(),
             log_id: LogId([1; 16]),
             epoch: Epoch(epoch),
+            nonce: EpochNonce::UNKNOWN,
             stream: StreamName::new("readings").unwrap(),
             partition: PartitionId(partition),
             first: Offset(first),

@@ -1,9 +1,9 @@
 //! Memory that a receiver's marks take: bytes on the heap after something of each
 //! partition of each gateway was applied.
 
-use forebay_core::payload::{DataMessage, GatewayName, MessageId, StreamName};
+use forebay_core::payload::{Encoding, GatewayName, MessageId, StreamName};
 use forebay_core::record::Missing;
-use forebay_core::units::{Epoch, LogId, Mono, Offset, PartitionId};
+use forebay_core::units::{Epoch, EpochNonce, LogId, Mono, Offset, PartitionId};
 use forebay_core::upstream::apply::{Applier, Outcome};
 
 use super::limits::{GATEWAYS, MARKS_BYTES_MAX, PARTITIONS};
@@ -47,14 +47,15 @@ fn apply(applier: &mut Applier, number: u32) -> Result<(), String> {
             gateway: gateway.clone(),
             log_id: LogId(log_id),
             epoch: Epoch(1),
+            nonce: EpochNonce(1),
             stream: stream.clone(),
             partition: PartitionId(partition),
             first: Offset(0),
             last: Offset(999),
         };
         let topic = gateway.data_topic(&stream, PartitionId(partition));
-        let payload = DataMessage::render_missing(&id, Missing::Trimmed);
-        let outcome = applier.handle(&topic, &payload);
+        let payload = Encoding::default().render_missing(&id, Missing::Trimmed);
+        let outcome = applier.handle(&topic, payload.into());
         if !matches!(outcome, Outcome::Taken { .. }) {
             return Err(format!("{topic}: {outcome:?}"));
         }

@@ -19,7 +19,7 @@ use crate::payload::{
 use crate::record::Missing;
 use crate::store::StoreInfo;
 use crate::topics::TopicTable;
-use crate::units::{Epoch, EventTime, LogId, Mono, Offset, PartitionId, Span};
+use crate::units::{Epoch, EpochNonce, EventTime, LogId, Mono, Offset, PartitionId, Span};
 
 pub(super) const LOG: LogId = LogId([7; 16]);
 pub(super) const WINDOW: u16 = 8;
@@ -377,13 +377,16 @@ impl World {
                 stream: stream_name(*at),
                 partition: at.partition,
                 epoch: Epoch(self.epoch),
+                nonce: EpochNonce(u64::from(self.epoch)),
                 next: Offset(contiguous(&truth.applied)),
+                runs: Vec::new(),
             })
             .collect();
         let session = SessionNonce([self.nonce; 16]);
         let ack = AckMessage {
             gateway: gateway(),
             session,
+            seq: 0,
             log_id: LOG,
             marks,
         };
