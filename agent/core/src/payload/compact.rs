@@ -34,6 +34,8 @@ fn kind_of(reason: Missing) -> u8 {
     match reason {
         Missing::Trimmed => 1,
         Missing::Lost => 2,
+        Missing::Expired => 3,
+        Missing::Refused => 4,
     }
 }
 
