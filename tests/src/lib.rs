@@ -1,6 +1,7 @@
 //! Simulated world and reference models.
 
 pub mod cable;
+pub mod judge;
 pub mod line;
 pub mod mosquitto;
 pub mod postgres;

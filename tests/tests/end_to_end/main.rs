@@ -60,6 +60,7 @@ fn what_the_device_produced_is_upstream_each_once() {
     let rows = rig.export();
     assert_eq!(heard.boots.len(), 3, "two resets make three boots");
     assert!(heard.boots[&ended].end.is_some(), "its readings were lost");
-    judge::each_once(&heard, &rows);
+    forebay_tests::judge::each_once(&heard, &rows).unwrap();
+    forebay_tests::judge::offsets_once(&rows, &[]).unwrap();
     judge::windows_are_right(&rows);
 }
