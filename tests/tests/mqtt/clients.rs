@@ -313,6 +313,7 @@ async fn the_subscriber_survives_a_hundred_cuts() {
             } => assert!(session_present),
             SubscriberEvent::Disconnected { .. } => {}
             event @ (SubscriberEvent::Unfit { .. }
+            | SubscriberEvent::Note(_)
             | SubscriberEvent::SubscriptionRefused { .. }) => panic!("{event:?}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_node::config::{BrokerConfig, SinkKind, UpstreamConfig};
 use forebay_node::mqtt::broker::EmbeddedBroker;
@@ -18,10 +18,8 @@ fn receiver(dir: &Path, port: u16) -> UpstreamProcess {
     let config = UpstreamConfig {
         data_dir: dir.to_owned(),
         broker: BrokerConfig {
-            address: format!("127.0.0.1:{port}"),
-            client_id: "upstream-1".to_owned(),
-            username: None,
-            password_file: None,
+            backoff_max: Duration::from_secs(1),
+            ..BrokerConfig::plain(&format!("127.0.0.1:{port}"), "upstream-1")
         },
         sink: SinkKind::Embedded,
         socket: dir.join("upstream.sock"),

@@ -106,6 +106,7 @@ impl Publisher {
                 event @ (LinkEvent::Connected { .. }
                 | LinkEvent::Refused { .. }
                 | LinkEvent::Disconnected { .. }
+                | LinkEvent::Note(_)
                 | LinkEvent::SubscriptionRefused { .. }) => panic!("{event:?} at {floor}"),
             }
             while floor < count && acked[usize::try_from(floor).expect("fits")] {
@@ -170,6 +171,7 @@ impl Subscriber {
             event @ (SubscriberEvent::Connected { .. }
             | SubscriberEvent::Unfit { .. }
             | SubscriberEvent::SubscriptionRefused { .. }
+            | SubscriberEvent::Note(_)
             | SubscriberEvent::Disconnected { .. }) => panic!("{event:?}"),
         }
     }

@@ -203,6 +203,7 @@ impl Gateway {
                 }
                 LinkEvent::Refused { .. }
                 | LinkEvent::SubscriptionRefused { .. }
+                | LinkEvent::Note(_)
                 | LinkEvent::Message { .. } => {}
             }
         }
@@ -252,7 +253,8 @@ impl Gateway {
             }
             LinkEvent::Acked { .. }
             | LinkEvent::Refused { .. }
-            | LinkEvent::SubscriptionRefused { .. } => {}
+            | LinkEvent::SubscriptionRefused { .. }
+            | LinkEvent::Note(_) => {}
         }
         event
     }

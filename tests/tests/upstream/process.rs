@@ -25,10 +25,8 @@ pub(super) fn config(dir: &Path, port: u16) -> UpstreamConfig {
     UpstreamConfig {
         data_dir: dir.to_owned(),
         broker: BrokerConfig {
-            address: format!("127.0.0.1:{port}"),
-            client_id: "upstream-1".to_owned(),
-            username: None,
-            password_file: None,
+            backoff_max: Duration::from_secs(1),
+            ..BrokerConfig::plain(&format!("127.0.0.1:{port}"), "upstream-1")
         },
         sink: SinkKind::Embedded,
         socket: dir.join("upstream.sock"),

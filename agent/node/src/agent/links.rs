@@ -96,8 +96,7 @@ fn publisher_config(
     forward: &ForwardConfig,
     name: &GatewayName,
 ) -> Result<PublisherConfig, String> {
-    let mut mqtt = client_settings(&forward.broker)?;
-    mqtt.backoff.cap = forward.backoff_max;
+    let mqtt = client_settings(&forward.broker)?;
     let status = |online| GatewayStatus {
         gateway: name.clone(),
         online,

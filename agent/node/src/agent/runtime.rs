@@ -258,6 +258,7 @@ impl Runtime {
             LinkEvent::SubscriptionRefused { filter } => (self.say)(&format!(
                 "the broker does not let us read {filter}: marks of the receiver stay unknown"
             )),
+            LinkEvent::Note(text) => (self.say)(&format!("forward: {text}")),
             LinkEvent::Message { topic, payload } => self.handle(Input::BrokerMessage {
                 dest,
                 topic: &topic,

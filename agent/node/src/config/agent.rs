@@ -8,6 +8,7 @@ use forebay_core::units::EventTime;
 use forebay_core::utc;
 use forebay_wire::limits::LOG_LEVEL_MAX;
 
+use super::broker::{BrokerConfig, broker};
 use super::error::ConfigError;
 use super::reader::{Field, Source, Table};
 use super::schema_agent::{AGENT, DEVICE, QUERY, UPSTREAM};
@@ -34,16 +35,6 @@ pub struct AgentConfig {
 pub struct DeviceAlias {
     pub uid: [u8; 8],
     pub name: String,
-}
-
-/// How a broker is reached; the password stays in its file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrokerConfig {
-    /// host:port
-    pub address: String,
-    pub client_id: String,
-    pub username: Option<String>,
-    pub password_file: Option<PathBuf>,
 }
 
 /// `[query]`
@@ -159,30 +150,6 @@ fn parse_uid(text: &str) -> Option<[u8; 8]> {
 
 pub(super) fn client_id(field: &Field<'_>) -> Result<String, ConfigError> {
     field.name()
-}
-
-pub(super) fn broker(
-    table: &Table<'_>,
-    folder: &Path,
-    client_id: String,
-) -> Result<BrokerConfig, ConfigError> {
-    let username = match table.get("username")? {
-        Some(field) => Some(field.text()?.to_owned()),
-        None => None,
-    };
-    let password_file = match table.get("password_file")? {
-        Some(field) if username.is_none() => {
-            return Err(field.error("needs a username beside it"));
-        }
-        Some(field) => Some(folder.join(field.text()?)),
-        None => None,
-    };
-    Ok(BrokerConfig {
-        address: table.need("broker")?.host_port()?,
-        client_id,
-        username,
-        password_file,
-    })
 }
 
 pub fn query(

@@ -26,6 +26,28 @@ impl ConfigError {
     }
 }
 
+/// Where a key stands, for what turns out to be wrong with its value later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub file: PathBuf,
+    /// From 1; `None` for a default.
+    pub line: Option<usize>,
+    /// `[section] key`
+    pub key: String,
+}
+
+impl Place {
+    /// An error about the key.
+    pub fn error(&self, what: impl Into<String>) -> ConfigError {
+        ConfigError {
+            file: self.file.clone(),
+            line: self.line,
+            place: self.key.clone(),
+            what: what.into(),
+        }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file.display())?;

@@ -13,7 +13,8 @@ use forebay_core::limits::{DESTINATIONS_MAX, MESSAGE_BYTES_MAX};
 use forebay_core::retention::FIXED_TOPICS;
 use forebay_core::units::Span;
 
-use super::agent::{BrokerConfig, broker, client_id};
+use super::agent::client_id;
+use super::broker::{BrokerConfig, broker};
 use super::error::ConfigError;
 use super::reader::{Source, Table};
 use super::schema_agent::FORWARD;
@@ -29,7 +30,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardConfig {
     pub broker: BrokerConfig,
-    pub backoff_max: Duration,
     /// What is sent there, and in which order.
     pub settings: CoreForward,
 }
@@ -100,7 +100,6 @@ fn destination(
     };
     Ok(ForwardConfig {
         broker: broker(table, folder, id)?,
-        backoff_max: table.need("backoff_max")?.timer(SECOND / 10, 24 * HOUR)?,
         settings,
     })
 }

@@ -3,6 +3,7 @@
 //! but the one file; passwords stay in theirs.
 
 pub mod agent;
+pub mod broker;
 mod chain;
 pub mod check;
 pub mod duration;
@@ -15,6 +16,7 @@ pub mod reader;
 pub mod reference;
 pub mod schema;
 pub mod schema_agent;
+pub mod schema_broker;
 pub mod size;
 #[cfg(test)]
 mod tests;
@@ -24,10 +26,11 @@ use std::path::{Path, PathBuf};
 
 use forebay_core::engine::config::EngineConfig;
 
-pub use self::agent::{
-    AgentConfig, BrokerConfig, DeviceAlias, QueryConfig, SinkKind, UpstreamConfig,
+pub use self::agent::{AgentConfig, DeviceAlias, QueryConfig, SinkKind, UpstreamConfig};
+pub use self::broker::{
+    BrokerConfig, Identity, PasswordFrom, Placed, Protocol, TlsKeys, Transport,
 };
-pub use self::error::ConfigError;
+pub use self::error::{ConfigError, Place};
 pub use self::forward::ForwardConfig;
 pub use self::log::{LogConfig, SyncMode};
 pub use self::port::DevicePort;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use toml_edit::{Document, Item, Table as TomlTable, Value};
 
-use super::error::{ConfigError, did_you_mean, list};
+use super::error::{ConfigError, Place, did_you_mean, list};
 use super::schema::{Default, Section};
 
 mod field;
@@ -199,7 +199,7 @@ impl<'a> Table<'a> {
         };
         for (name, item) in table {
             if section.key(name).is_none() {
-                let names = || section.keys.iter().map(|key| key.name);
+                let names = || section.all_keys().map(|key| key.name);
                 return Err(ConfigError {
                     file: source.path.to_owned(),
                     line: source.line(source.key_span(table, name, item)),
@@ -286,11 +286,14 @@ impl<'a> Table<'a> {
     }
 
     fn error_at(&self, at: Option<usize>, name: &str, what: impl Into<String>) -> ConfigError {
-        ConfigError {
+        self.place_at(at, name).error(what)
+    }
+
+    fn place_at(&self, at: Option<usize>, name: &str) -> Place {
+        Place {
             file: self.source.path.to_owned(),
             line: self.source.line(at),
-            place: format!("{} {name}", self.section.header()),
-            what: what.into(),
+            key: format!("{} {name}", self.section.header()),
         }
     }
 }

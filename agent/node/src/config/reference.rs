@@ -23,7 +23,7 @@ fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
     writeln!(out)?;
     comment(out, section.doc)?;
     writeln!(out, "{}", section.header())?;
-    for key in section.keys {
+    for key in section.all_keys() {
         writeln!(out)?;
         comment(out, key.doc)?;
         match key.default {

@@ -2,6 +2,8 @@
 //! takes its defaults from here and the reference file is written from here, so
 //! the two cannot disagree.
 
+use super::schema_broker::{BROKER, BROKER_KEY};
+
 /// One section of the file.
 #[derive(Debug)]
 pub struct Section {
@@ -9,6 +11,7 @@ pub struct Section {
     /// `[[name]]`, any number of times.
     pub many: bool,
     pub doc: &'static str,
+    /// Its own; those that come with a key `broker` stand in `schema_broker`.
     pub keys: &'static [Key],
 }
 
@@ -42,10 +45,18 @@ impl Section {
         }
     }
 
+    /// Every key of the section, in the order of the reference file.
+    pub fn all_keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        self.keys.iter().flat_map(|key| {
+            let more = if key.name == BROKER_KEY { BROKER } else { &[] };
+            std::iter::once(key).chain(more)
+        })
+    }
+
     /// The key of that name.
     #[must_use]
     pub fn key(&self, name: &str) -> Option<&'static Key> {
-        self.keys.iter().find(|key| key.name == name)
+        self.all_keys().find(|key| key.name == name)
     }
 }
 

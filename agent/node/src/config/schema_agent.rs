@@ -93,16 +93,6 @@ pub const FORWARD: Section = Section {
             doc: "MQTT client id. Default forebay-<gateway>.",
         },
         Key {
-            name: "username",
-            default: Default::None("\"gw-1\""),
-            doc: "MQTT user name.",
-        },
-        Key {
-            name: "password_file",
-            default: Default::None("\"/etc/forebay/mqtt-password\""),
-            doc: "File whose first line is the password.",
-        },
-        Key {
             name: "window",
             default: Default::Is("64"),
             doc: "Messages on the way at once, 1 to 1000.",
@@ -111,11 +101,6 @@ pub const FORWARD: Section = Section {
             name: "ack_timeout",
             default: Default::Is("\"10s\""),
             doc: "Without an ack for this long the connection is made anew.",
-        },
-        Key {
-            name: "backoff_max",
-            default: Default::Is("\"60s\""),
-            doc: "Longest wait between two attempts to connect.",
         },
         Key {
             name: "topics",
@@ -246,16 +231,6 @@ pub const UPSTREAM: Section = Section {
             name: "client_id",
             default: Default::Is("\"forebay-upstream\""),
             doc: "MQTT client id; the broker keeps its session under it.",
-        },
-        Key {
-            name: "username",
-            default: Default::None("\"upstream\""),
-            doc: "MQTT user name.",
-        },
-        Key {
-            name: "password_file",
-            default: Default::None("\"/etc/forebay/mqtt-password\""),
-            doc: "File whose first line is the password.",
         },
         Key {
             name: "sink",

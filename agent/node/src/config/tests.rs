@@ -646,9 +646,13 @@ fn a_full_config_is_read() {
     assert_eq!(config.devices[0].uid, [0, 0, 0, 0, 0, 0, 0, 0xff]);
     let forward = config.forward.first().expect("forward");
     assert_eq!(forward.broker.client_id, "forebay-gw-7");
+    let Some(PasswordFrom::File(password)) = &forward.broker.password else {
+        panic!("{:?}", forward.broker.password)
+    };
+    assert_eq!(password.value, Path::new("/etc/forebay/secret"));
     assert_eq!(
-        forward.broker.password_file.as_deref(),
-        Some(Path::new("/etc/forebay/secret"))
+        (password.place.line, password.place.key.as_str()),
+        (Some(17), "[forward] password_file")
     );
     assert_eq!(config.log.sync, SyncMode::EveryBlock);
     let upstream = config.upstream.expect("upstream");
@@ -712,7 +716,7 @@ fn the_reference_file_is_not_stale_and_loads() {
 #[test]
 fn all_keys_in_the_schema_can_be_read() {
     for section in SECTIONS {
-        for key in section.keys {
+        for key in section.all_keys() {
             let (schema::Default::Is(text)
             | schema::Default::None(text)
             | schema::Default::Required(text)) = key.default;

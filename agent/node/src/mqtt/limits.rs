@@ -27,6 +27,25 @@ pub const WAITING_PUBLISHES_MAX: usize = 10_000;
 /// Events that may wait inside a client for their reader; beyond it the client
 /// stops reading from the broker.
 pub const WAITING_EVENTS_MAX: usize = 64;
+/// Longest password.
+pub const PASSWORD_BYTES_MAX: u64 = 4096;
+/// Largest file of certificates or keys: the system's authorities take 200 kB.
+pub const TLS_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// How often the files of TLS are looked at: a renewed certificate is in use within
+/// twice that.
+pub const FILES_CHECK: Duration = Duration::from_secs(30);
+/// A certificate of ours that ends sooner is spoken of, once a day.
+pub const CERTIFICATE_DAYS_LEFT: u64 = 14;
+/// What the system holds of what was written: on a slow link the answer to a ping
+/// waits behind it, and must come within a keep-alive.
+pub const SEND_BUFFER_BYTES: u32 = 128 * 1024;
+/// Bytes per second of the slowest link whose client is not given up: 64 kbit/s.
+pub const SLOWEST_LINK_BYTES_PER_S: u64 = 8000;
+/// How long a broker may leave all messages unanswered, beside what a slow link
+/// takes for them.
+pub const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// What the library waits for one write by 3.1.1; our own watch ends it before.
+pub const WRITE_MAX: Duration = Duration::from_secs(3600);
 /// Shortest keep-alive that the client library takes.
 pub const KEEP_ALIVE_MIN: Duration = Duration::from_secs(5);
 /// How long a clean stop may take before the connection is just dropped.
@@ -34,6 +53,14 @@ pub const STOP_MAX: Duration = Duration::from_secs(2);
 
 const _: () = assert!(PACKET_OVERHEAD_BYTES > TOPIC_BYTES_MAX + 1024);
 const _: () = assert!(PACKET_BYTES_MAX < 268_435_455, "MQTT's own limit");
+const _: () = assert!(
+    SEND_BUFFER_BYTES as u64 / SLOWEST_LINK_BYTES_PER_S < 20,
+    "a ping behind a full buffer is answered within the default keep-alive"
+);
+const _: () = assert!(
+    (WINDOW_MAX as u64 * PACKET_BYTES_MAX as u64) / SLOWEST_LINK_BYTES_PER_S < 40_000,
+    "the longest wait of the watch is a matter of hours, not for ever"
+);
 
 /// Connections that the embedded broker holds at once.
 pub const BROKER_CONNECTIONS_MAX: usize = 64;

@@ -1,5 +1,6 @@
-//! MQTT 5 at the edge of the process: a publisher for the gateway, a subscriber
-//! for the upstream, and a broker for `forebay demo`.
+//! MQTT 5 and 3.1.1 at the edge of the process, over TCP, TLS and websockets: a
+//! publisher for the gateway, a subscriber for the upstream, and a broker of MQTT 5
+//! for `forebay demo`.
 //!
 //! Both clients are tasks that own their connection alone and decide nothing:
 //! what to send, again or at all, is decided by the core. On any error a client
@@ -15,7 +16,11 @@ pub mod publisher;
 pub mod settings;
 pub mod subscriber;
 
+mod library;
 mod outbox;
 mod receipts;
+mod renewal;
+mod security;
 mod sends;
 mod task;
+mod watch;

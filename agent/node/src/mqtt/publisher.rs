@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use forebay_core::forward::{ConnNo, Refusal, SendNo};
-use rumqttc::v5::{AsyncClient, Event, MqttOptions};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::backoff::Backoff;
 use super::client::{self, MqttConfig, SessionOptions, Status};
+use super::library::{Heard, Requests};
 use super::limits::{REQUEST_SLACK, WAITING_EVENTS_MAX, WINDOW_MAX};
 use super::task::{Ended, Health, Role, Task};
+use super::watch::Progress;
 
 mod session;
 
@@ -73,6 +73,8 @@ pub enum LinkEvent {
     SubscriptionRefused {
         filter: String,
     },
+    /// Something that the operator should know; the connection goes on.
+    Note(String),
     /// A message of a subscription. May come before `Connected`.
     Message {
         topic: String,
@@ -103,16 +105,10 @@ impl MqttPublisher {
     pub fn spawn(config: PublisherConfig, events: mpsc::Sender<LinkEvent>) -> Self {
         let window = config.window.clamp(1, WINDOW_MAX);
         let (commands, receiver) = mpsc::channel(usize::from(window) + REQUEST_SLACK);
-        let task = Task {
-            backoff: Backoff::new(config.mqtt.backoff),
-            connect_timeout: config.mqtt.connect_timeout,
-            role: Publishing {
-                config: Arc::new(PublisherConfig { window, ..config }),
-            },
-            commands: receiver,
-            events,
-            waiting: VecDeque::new(),
+        let role = Publishing {
+            config: Arc::new(PublisherConfig { window, ..config }),
         };
+        let task = Task::new(role, receiver, events);
         Self {
             commands,
             task: tokio::spawn(task.run()),
@@ -159,27 +155,41 @@ impl Role for Publishing {
     type Event = LinkEvent;
     type Session = Session;
 
-    fn options(&self) -> MqttOptions {
-        let session = SessionOptions {
-            clean_start: true,
-            expiry_s: 0,
+    fn mqtt(&self) -> &MqttConfig {
+        &self.config.mqtt
+    }
+
+    fn session_options(&self) -> SessionOptions {
+        SessionOptions {
+            session: client::Session::Fresh,
             receive_max: u16::try_from(WAITING_EVENTS_MAX).unwrap_or(u16::MAX),
             inflight_max: self.config.window,
             manual_acks: false,
-        };
-        client::options(&self.config.mqtt, session, self.config.status.as_ref())
+        }
+    }
+
+    fn status(&self) -> Option<&Status> {
+        self.config.status.as_ref()
     }
 
     fn requests_max(&self) -> usize {
         usize::from(self.config.window) + REQUEST_SLACK
     }
 
-    fn open(&mut self, conn: ConnNo, client: AsyncClient) -> Session {
-        Session::new(conn, Arc::clone(&self.config), client)
+    fn open(&mut self, conn: ConnNo, requests: Requests) -> Session {
+        Session::new(conn, Arc::clone(&self.config), requests)
     }
 
     fn health(session: &Session) -> Health {
         session.health
+    }
+
+    fn progress(session: &Session) -> Progress {
+        session.progress()
+    }
+
+    fn renew(session: &mut Session) -> Result<(), Ended> {
+        session.renew()
     }
 
     fn has_room(&self) -> bool {
@@ -203,16 +213,20 @@ impl Role for Publishing {
         session.on_command(command, out)
     }
 
-    fn on_event(
+    fn on_heard(
         &mut self,
         session: &mut Session,
-        event: Event,
+        heard: Heard,
         out: &mut VecDeque<LinkEvent>,
     ) -> Result<(), Ended> {
-        session.on_event(event, out)
+        session.on_heard(heard, out)
     }
 
     fn disconnected(conn: ConnNo, reason: String) -> LinkEvent {
         LinkEvent::Disconnected { conn, reason }
+    }
+
+    fn note(text: String) -> LinkEvent {
+        LinkEvent::Note(text)
     }
 }

@@ -65,6 +65,11 @@ impl<T> Sends<T> {
         Ok(message)
     }
 
+    /// Hand-overs without an answer.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.open.len() as u64
+    }
+
     /// Hand-overs since the oldest one without an answer, itself included: a
     /// packet number is free again only when those before it are answered.
     pub(super) fn span(&self) -> u64 {

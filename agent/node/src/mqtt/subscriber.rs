@@ -12,15 +12,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use forebay_core::forward::ConnNo;
-use rumqttc::v5::{AsyncClient, Event, MqttOptions};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::backoff::Backoff;
 use super::client::{self, MqttConfig, SessionOptions, Status};
+use super::library::{Heard, Requests};
 use super::limits::{RECEIVE_MAX, REQUEST_SLACK, SUBSCRIBER_PUBLISHES_MAX};
 use super::outbox::Outbox;
 use super::task::{Ended, Health, Role, Task};
+use super::watch::Progress;
 
 pub use super::receipts::AckToken;
 
@@ -33,12 +33,21 @@ use session::Session;
 pub struct SubscriberConfig {
     pub mqtt: MqttConfig,
     pub status: Option<Status>,
-    /// Subscribed on each connection; at most FILTERS_MAX.
+    /// Subscribed on each connection; at most FILTERS_MAX. Of several subscribers
+    /// with the same [`shared`] filter one gets each message.
     pub filters: Vec<String>,
-    /// Messages that may be unacked, 1 to RECEIVE_MAX.
+    /// Messages that may be unacked, 1 to RECEIVE_MAX. A broker of MQTT 3.1.1 is not
+    /// told and has a limit of its own.
     pub receive_max: u16,
-    /// How long the broker keeps messages for us while we are away, seconds.
+    /// How long the broker keeps messages for us while we are away, seconds; by
+    /// 3.1.1 as long as the broker likes.
     pub session_expiry_s: u32,
+}
+
+/// A filter whose messages are shared out among the subscribers of `group`.
+#[must_use]
+pub fn shared(group: &str, filter: &str) -> String {
+    format!("$share/{group}/{filter}")
 }
 
 /// What happened on the connection.
@@ -59,6 +68,8 @@ pub enum SubscriberEvent {
     Unfit { topic: String, payload_bytes: usize },
     /// The broker does not let us read a filter; the connection goes on.
     SubscriptionRefused { filter: String },
+    /// Something that the operator should know; the connection goes on.
+    Note(String),
     /// The connection, or the attempt at one, ended; its tokens are void.
     Disconnected { conn: ConnNo, reason: String },
 }
@@ -92,20 +103,14 @@ impl MqttSubscriber {
         let receive_max = config.receive_max.clamp(1, RECEIVE_MAX);
         let room = usize::from(receive_max) + usize::from(SUBSCRIBER_PUBLISHES_MAX);
         let (commands, receiver) = mpsc::channel(room);
-        let task = Task {
-            backoff: Backoff::new(config.mqtt.backoff),
-            connect_timeout: config.mqtt.connect_timeout,
-            role: Subscribing {
-                config: Arc::new(SubscriberConfig {
-                    receive_max,
-                    ..config
-                }),
-                outbox: Outbox::new(),
-            },
-            commands: receiver,
-            events,
-            waiting: VecDeque::new(),
+        let role = Subscribing {
+            config: Arc::new(SubscriberConfig {
+                receive_max,
+                ..config
+            }),
+            outbox: Outbox::new(),
         };
+        let task = Task::new(role, receiver, events);
         Self {
             commands,
             task: tokio::spawn(task.run()),
@@ -161,27 +166,43 @@ impl Role for Subscribing {
     type Event = SubscriberEvent;
     type Session = Session;
 
-    fn options(&self) -> MqttOptions {
-        let session = SessionOptions {
-            clean_start: false,
-            expiry_s: self.config.session_expiry_s,
+    fn mqtt(&self) -> &MqttConfig {
+        &self.config.mqtt
+    }
+
+    fn session_options(&self) -> SessionOptions {
+        SessionOptions {
+            session: client::Session::Kept {
+                expiry_s: self.config.session_expiry_s,
+            },
             receive_max: self.config.receive_max,
             inflight_max: SUBSCRIBER_PUBLISHES_MAX,
             manual_acks: true,
-        };
-        client::options(&self.config.mqtt, session, self.config.status.as_ref())
+        }
+    }
+
+    fn status(&self) -> Option<&Status> {
+        self.config.status.as_ref()
     }
 
     fn requests_max(&self) -> usize {
         usize::from(self.config.receive_max) + usize::from(SUBSCRIBER_PUBLISHES_MAX) + REQUEST_SLACK
     }
 
-    fn open(&mut self, conn: ConnNo, client: AsyncClient) -> Session {
-        Session::new(conn, Arc::clone(&self.config), client)
+    fn open(&mut self, conn: ConnNo, requests: Requests) -> Session {
+        Session::new(conn, Arc::clone(&self.config), requests)
     }
 
     fn health(session: &Session) -> Health {
         session.health
+    }
+
+    fn progress(session: &Session) -> Progress {
+        session.progress()
+    }
+
+    fn renew(session: &mut Session) -> Result<(), Ended> {
+        session.renew()
     }
 
     fn has_room(&self) -> bool {
@@ -213,18 +234,22 @@ impl Role for Subscribing {
         session.on_command(command, &mut self.outbox)
     }
 
-    fn on_event(
+    fn on_heard(
         &mut self,
         session: &mut Session,
-        event: Event,
+        heard: Heard,
         out: &mut VecDeque<SubscriberEvent>,
     ) -> Result<(), Ended> {
-        session.on_event(event, out)?;
+        session.on_heard(heard, out)?;
         session.send_acks();
         session.publish_waiting(&mut self.outbox)
     }
 
     fn disconnected(conn: ConnNo, reason: String) -> SubscriberEvent {
         SubscriberEvent::Disconnected { conn, reason }
+    }
+
+    fn note(text: String) -> SubscriberEvent {
+        SubscriberEvent::Note(text)
     }
 }

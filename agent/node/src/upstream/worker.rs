@@ -152,6 +152,7 @@ impl Worker {
                 (self.say)(&format!("upstream: {text}"));
                 self.broker(false, Some(text));
             }
+            SubscriberEvent::Note(text) => (self.say)(&format!("upstream: {text}")),
             SubscriberEvent::Disconnected { reason, .. } => {
                 (self.say)(&format!("upstream: no broker: {reason}"));
                 self.broker(false, Some(reason));

@@ -8,7 +8,7 @@ use toml_edit::Value;
 
 use super::{SHOWN_BYTES_MAX, Table, one_line, shown};
 use crate::config::duration;
-use crate::config::error::{ConfigError, did_you_mean, list};
+use crate::config::error::{ConfigError, Place, did_you_mean, list};
 use crate::config::schema::Key;
 use crate::config::size;
 
@@ -39,6 +39,11 @@ impl Field<'_> {
     /// An error about this key that does not show the value.
     pub fn error(&self, what: impl Into<String>) -> ConfigError {
         self.table.error_at(self.at, self.key.name, what)
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        self.table.place_at(self.at, self.key.name)
     }
 
     fn wants(&self, what: &str) -> ConfigError {

@@ -7,17 +7,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use forebay_core::forward::{ConnNo, Refusal, SendNo};
-use rumqttc::Outgoing;
-use rumqttc::v5::mqttbytes::QoS;
-use rumqttc::v5::mqttbytes::v5::{
-    ConnAck, Filter, Packet, PubAckReason, Publish, PublishProperties, SubscribeReasonCode,
-};
-use rumqttc::v5::{AsyncClient, Event};
 
 use super::super::client;
-use super::super::limits::PACKET_BYTES_MAX;
+use super::super::library::{Accepted, Heard, Requests};
 use super::super::sends::Sends;
 use super::super::task::{Ended, Health};
+use super::super::watch::Progress;
 use super::{Command, LinkEvent, OutMessage, PublisherConfig};
 
 /// What was handed to the client library.
@@ -32,7 +27,7 @@ enum Sent {
 pub(super) struct Session {
     conn: ConnNo,
     config: Arc<PublisherConfig>,
-    client: AsyncClient,
+    requests: Requests,
     sends: Sends<Sent>,
     /// Set by the CONNACK.
     accepted: Option<Accepted>,
@@ -41,24 +36,17 @@ pub(super) struct Session {
     pub(super) health: Health,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Accepted {
-    session_present: bool,
-    window: u16,
-    packet_bytes_max: usize,
-}
-
 impl Session {
-    pub(super) fn new(conn: ConnNo, config: Arc<PublisherConfig>, client: AsyncClient) -> Self {
+    pub(super) fn new(conn: ConnNo, config: Arc<PublisherConfig>, requests: Requests) -> Self {
         Self {
             conn,
             subscribed: config.filters.is_empty(),
             born: config.status.is_none(),
             config,
-            client,
+            requests,
             sends: Sends::new(),
             accepted: None,
-            health: Health::new(),
+            health: Health::default(),
         }
     }
 
@@ -106,14 +94,10 @@ impl Session {
             });
             return Ok(());
         }
-        let properties = PublishProperties {
-            user_properties,
-            ..PublishProperties::default()
-        };
-        let publish = Publish::new(&topic, QoS::AtLeastOnce, payload, Some(properties));
-        // The library counts the two bytes of the packet number only once it
-        // has one. A packet that is too large would fail there for ever.
-        let packet_bytes = publish.size() + 2;
+        // A packet that is too large would fail in the library for ever.
+        let packet_bytes = self
+            .requests
+            .packet_bytes(&topic, payload.len(), &user_properties);
         if packet_bytes > accepted.packet_bytes_max {
             let bytes_max = accepted.packet_bytes_max;
             let reason = Refusal::TooLarge {
@@ -123,15 +107,9 @@ impl Session {
             out.push_back(LinkEvent::Refused { conn, send, reason });
             return Ok(());
         }
-        let properties = publish.properties.unwrap_or_default();
-        self.client
-            .try_publish_with_properties(
-                topic,
-                QoS::AtLeastOnce,
-                false,
-                publish.payload,
-                properties,
-            )
+        self.health.bytes += packet_bytes as u64;
+        self.requests
+            .publish(topic, false, payload, user_properties)
             .map_err(|_| self.ended("more messages than the window were handed over"))?;
         self.sends.hand_over(Sent::Data(send));
         Ok(())
@@ -154,82 +132,84 @@ impl Session {
         let Some(status) = &self.config.status else {
             return Ok(());
         };
-        self.client
-            .try_publish(status.topic.clone(), QoS::AtLeastOnce, true, payload)
+        self.health.bytes += payload.len() as u64;
+        self.requests
+            .publish(status.topic.clone(), true, payload, Vec::new())
             .map_err(|_| self.ended("the status was not taken"))?;
         self.sends.hand_over(as_);
         Ok(())
     }
 
-    pub(super) fn on_event(
+    /// Leaves the connection for another one with files that are new.
+    pub(super) fn renew(&mut self) -> Result<(), Ended> {
+        self.health.renewing = true;
+        self.goodbye()
+    }
+
+    fn goodbye(&self) -> Result<(), Ended> {
+        self.requests
+            .goodbye()
+            .map_err(|_| self.ended("the disconnect was not taken"))
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.health.progress(self.sends.unanswered())
+    }
+
+    pub(super) fn on_heard(
         &mut self,
-        event: Event,
+        heard: Heard,
         out: &mut VecDeque<LinkEvent>,
     ) -> Result<(), Ended> {
-        if client::is_collision(&event) {
-            return Err(self.ended("a packet number was taken twice"));
-        }
-        match event {
-            Event::Incoming(packet) => self.on_packet(packet, out),
-            Event::Outgoing(Outgoing::Publish(pkid)) => self
+        match heard {
+            Heard::Accepted(accepted) => self.on_accepted(accepted, out),
+            Heard::Subscribed(taken) => {
+                self.on_subscribed(&taken, out);
+                Ok(())
+            }
+            Heard::Answered { pkid, refused } => self.on_answer(pkid, refused, out),
+            Heard::Message { topic, payload, .. } => {
+                // A topic that is no text cannot be one of ours.
+                if let Some(topic) = topic {
+                    let payload = payload.to_vec();
+                    out.push_back(LinkEvent::Message { topic, payload });
+                }
+                Ok(())
+            }
+            Heard::Written(pkid) => self
                 .sends
                 .on_written(pkid)
                 .map_err(|reason| self.ended(&reason)),
-            Event::Outgoing(Outgoing::Disconnect) => Err(Ended::Stopped),
-            Event::Outgoing(_) => Ok(()),
+            Heard::Goodbye => Err(self.health.left()),
+            Heard::Collision => Err(self.ended("a packet number was taken twice")),
+            Heard::SignOfLife | Heard::AckWritten | Heard::Sent => Ok(()),
         }
     }
 
-    fn on_packet(&mut self, packet: Packet, out: &mut VecDeque<LinkEvent>) -> Result<(), Ended> {
-        if let Packet::ConnAck(connack) = packet {
-            return self.on_accepted(&connack, out);
-        }
-        if let Packet::SubAck(suback) = packet {
-            for (filter, code) in self.config.filters.iter().zip(suback.return_codes) {
-                if !matches!(code, SubscribeReasonCode::Success(_)) {
-                    out.push_back(LinkEvent::SubscriptionRefused {
-                        filter: filter.clone(),
-                    });
-                }
-            }
-            self.subscribed = true;
-            self.check_ready(out);
-            return Ok(());
-        }
-        if let Packet::PubAck(puback) = packet {
-            return self.on_answer(puback.pkid, refusal(puback.reason), out);
-        }
-        if let Packet::Publish(publish) = packet {
-            // A topic that is no text cannot be one of ours.
-            if let Ok(topic) = String::from_utf8(publish.topic.to_vec()) {
-                let payload = publish.payload.to_vec();
-                out.push_back(LinkEvent::Message { topic, payload });
+    fn on_subscribed(&mut self, taken: &[bool], out: &mut VecDeque<LinkEvent>) {
+        for (filter, taken) in self.config.filters.iter().zip(taken) {
+            if !taken {
+                out.push_back(LinkEvent::SubscriptionRefused {
+                    filter: filter.clone(),
+                });
             }
         }
-        Ok(())
+        self.subscribed = true;
+        self.check_ready(out);
     }
 
     fn on_accepted(
         &mut self,
-        connack: &ConnAck,
+        accepted: Accepted,
         out: &mut VecDeque<LinkEvent>,
     ) -> Result<(), Ended> {
-        let properties = connack.properties.as_ref();
-        let receive_max = properties.and_then(|p| p.receive_max).unwrap_or(u16::MAX);
-        let packet_max = properties
-            .and_then(|p| p.max_packet_size)
-            .unwrap_or(u32::MAX);
         self.accepted = Some(Accepted {
-            session_present: connack.session_present,
-            window: self.config.window.min(receive_max).max(1),
-            packet_bytes_max: usize::try_from(packet_max)
-                .unwrap_or(usize::MAX)
-                .min(PACKET_BYTES_MAX),
+            receive_max: self.config.window.min(accepted.receive_max).max(1),
+            ..accepted
         });
         if !self.config.filters.is_empty() {
-            let filters = self.config.filters.iter();
-            self.client
-                .try_subscribe_many(filters.map(|f| Filter::new(f, QoS::AtLeastOnce)))
+            self.requests
+                .subscribe(&self.config.filters)
                 .map_err(|_| self.ended("a subscription is not valid"))?;
         }
         if let Some(status) = &self.config.status {
@@ -246,6 +226,7 @@ impl Session {
         out: &mut VecDeque<LinkEvent>,
     ) -> Result<(), Ended> {
         let conn = self.conn;
+        self.health.answers += 1;
         match self
             .sends
             .on_answered(pkid)
@@ -256,13 +237,8 @@ impl Session {
                 self.born = true;
                 self.check_ready(out);
             }
-            Sent::Farewell => {
-                self.client
-                    .try_disconnect()
-                    .map_err(|_| self.ended("the disconnect was not taken"))?;
-            }
+            Sent::Farewell => self.goodbye()?,
             Sent::Data(send) => {
-                self.health.did_work = true;
                 out.push_back(match refused {
                     None => LinkEvent::Acked { conn, send },
                     Some(reason) => LinkEvent::Refused { conn, send, reason },
@@ -286,21 +262,7 @@ impl Session {
         out.push_back(LinkEvent::Connected {
             conn: self.conn,
             session_present: accepted.session_present,
-            window: accepted.window,
+            window: accepted.receive_max,
         });
-    }
-}
-
-/// `None` for a message that the broker took, also when nobody listens.
-fn refusal(reason: PubAckReason) -> Option<Refusal> {
-    match reason {
-        PubAckReason::Success | PubAckReason::NoMatchingSubscribers => None,
-        PubAckReason::UnspecifiedError => Some(Refusal::Unspecified),
-        PubAckReason::ImplementationSpecificError => Some(Refusal::Implementation),
-        PubAckReason::NotAuthorized => Some(Refusal::NotAuthorized),
-        PubAckReason::TopicNameInvalid => Some(Refusal::TopicInvalid),
-        PubAckReason::PacketIdentifierInUse => Some(Refusal::PacketIdInUse),
-        PubAckReason::QuotaExceeded => Some(Refusal::Quota),
-        PubAckReason::PayloadFormatInvalid => Some(Refusal::PayloadInvalid),
     }
 }

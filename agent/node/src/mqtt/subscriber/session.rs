@@ -6,19 +6,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use forebay_core::forward::ConnNo;
 use forebay_core::limits::MESSAGE_BYTES_MAX;
-use rumqttc::Outgoing;
-use rumqttc::v5::mqttbytes::QoS;
-use rumqttc::v5::mqttbytes::v5::{ConnAck, Filter, Packet, Publish, SubscribeReasonCode};
-use rumqttc::v5::{AsyncClient, Event};
 
 use super::super::client;
+use super::super::library::{Accepted, Heard, Receipt, Requests};
 use super::super::limits::SUBSCRIBER_PUBLISHES_MAX;
 use super::super::outbox::Outbox;
 use super::super::receipts::Receipts;
 use super::super::sends::Sends;
 use super::super::task::{Ended, Health};
+use super::super::watch::Progress;
 use super::{Command, SubscriberConfig, SubscriberEvent};
 
 /// What was handed to the client library.
@@ -33,9 +32,9 @@ enum Sent {
 pub(super) struct Session {
     conn: ConnNo,
     config: Arc<SubscriberConfig>,
-    client: AsyncClient,
+    requests: Requests,
     sends: Sends<Sent>,
-    receipts: Receipts<Publish>,
+    receipts: Receipts<Receipt>,
     /// Acks handed over and not yet written.
     acks_queued: usize,
     /// Messages that may be out unacked on this connection; set by the CONNACK.
@@ -44,16 +43,16 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(conn: ConnNo, config: Arc<SubscriberConfig>, client: AsyncClient) -> Self {
+    pub(super) fn new(conn: ConnNo, config: Arc<SubscriberConfig>, requests: Requests) -> Self {
         Self {
             conn,
             config,
-            client,
+            requests,
             sends: Sends::new(),
             receipts: Receipts::new(conn),
             acks_queued: 0,
             window: 0,
-            health: Health::new(),
+            health: Health::default(),
         }
     }
 
@@ -89,15 +88,16 @@ impl Session {
     /// follows as the library writes them.
     pub(super) fn send_acks(&mut self) {
         while self.acks_queued < usize::from(self.config.receive_max) {
-            let Some(publish) = self.receipts.due() else {
+            let Some(receipt) = self.receipts.due().copied() else {
                 return;
             };
-            if self.client.try_ack(publish).is_err() {
-                return;
+            if receipt.is_acked() {
+                if self.requests.ack(receipt).is_err() {
+                    return;
+                }
+                self.acks_queued += 1;
             }
-            self.acks_queued += 1;
             self.receipts.sent();
-            self.health.did_work = true;
         }
     }
 
@@ -107,6 +107,7 @@ impl Session {
     pub(super) fn publish_waiting(&mut self, outbox: &mut Outbox) -> Result<(), Ended> {
         while self.health.ready
             && !self.health.stopping
+            && !self.health.renewing
             && self.sends.span() + 2 < self.window.max(3)
         {
             let Some((topic, message)) = outbox.pop() else {
@@ -126,8 +127,9 @@ impl Session {
         retain: bool,
         as_: Sent,
     ) -> Result<(), Ended> {
-        self.client
-            .try_publish(topic, QoS::AtLeastOnce, retain, payload)
+        self.health.bytes += (topic.len() + payload.len()) as u64;
+        self.requests
+            .publish(topic, retain, payload, Vec::new())
             .map_err(|_| self.ended("a message was not taken"))?;
         self.sends.hand_over(as_);
         Ok(())
@@ -152,67 +154,71 @@ impl Session {
             Some(status) if self.health.ready => {
                 self.send_status(status.offline.clone(), Sent::Farewell)
             }
-            Some(_) | None => self.disconnect(),
+            Some(_) | None => self.goodbye(),
         }
     }
 
-    fn disconnect(&mut self) -> Result<(), Ended> {
-        self.client
-            .try_disconnect()
+    /// Leaves the connection for another one with files that are new.
+    pub(super) fn renew(&mut self) -> Result<(), Ended> {
+        self.health.renewing = true;
+        self.goodbye()
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.health.progress(self.sends.unanswered())
+    }
+
+    fn goodbye(&self) -> Result<(), Ended> {
+        self.requests
+            .goodbye()
             .map_err(|_| self.ended("the disconnect was not taken"))
     }
 
-    pub(super) fn on_event(
+    pub(super) fn on_heard(
         &mut self,
-        event: Event,
+        heard: Heard,
         out: &mut VecDeque<SubscriberEvent>,
     ) -> Result<(), Ended> {
-        if client::is_collision(&event) {
-            return Err(self.ended("a packet number was taken twice"));
-        }
-        match event {
-            Event::Incoming(packet) => self.on_packet(packet, out),
-            Event::Outgoing(Outgoing::Publish(pkid)) => self
+        match heard {
+            Heard::Message {
+                receipt,
+                topic,
+                payload,
+            } => {
+                self.on_message(receipt, topic, payload, out);
+                Ok(())
+            }
+            Heard::Answered { pkid, .. } => {
+                self.health.answers += 1;
+                match self.sends.on_answered(pkid) {
+                    Err(reason) => Err(self.ended(&reason)),
+                    Ok(Sent::Farewell) => self.goodbye(),
+                    Ok(Sent::Birth | Sent::Message) => Ok(()),
+                }
+            }
+            Heard::Accepted(accepted) => self.on_accepted(accepted, out),
+            Heard::Subscribed(taken) => {
+                for (filter, taken) in self.config.filters.iter().zip(taken) {
+                    if !taken {
+                        out.push_back(SubscriberEvent::SubscriptionRefused {
+                            filter: filter.clone(),
+                        });
+                    }
+                }
+                Ok(())
+            }
+            Heard::Written(pkid) => self
                 .sends
                 .on_written(pkid)
                 .map_err(|reason| self.ended(&reason)),
-            Event::Outgoing(Outgoing::PubAck(_)) => {
+            Heard::AckWritten => {
                 self.acks_queued = self.acks_queued.saturating_sub(1);
                 Ok(())
             }
-            Event::Outgoing(Outgoing::Disconnect) => Err(Ended::Stopped),
-            Event::Outgoing(_) => Ok(()),
+            Heard::Goodbye => Err(self.health.left()),
+            Heard::Collision => Err(self.ended("a packet number was taken twice")),
+            Heard::SignOfLife | Heard::Sent => Ok(()),
         }
-    }
-
-    fn on_packet(
-        &mut self,
-        packet: Packet,
-        out: &mut VecDeque<SubscriberEvent>,
-    ) -> Result<(), Ended> {
-        if let Packet::Publish(publish) = packet {
-            return self.on_message(publish, out);
-        }
-        if let Packet::PubAck(puback) = packet {
-            return match self.sends.on_answered(puback.pkid) {
-                Err(reason) => Err(self.ended(&reason)),
-                Ok(Sent::Farewell) => self.disconnect(),
-                Ok(Sent::Birth | Sent::Message) => Ok(()),
-            };
-        }
-        if let Packet::ConnAck(connack) = packet {
-            return self.on_accepted(&connack, out);
-        }
-        if let Packet::SubAck(suback) = packet {
-            for (filter, code) in self.config.filters.iter().zip(suback.return_codes) {
-                if !matches!(code, SubscribeReasonCode::Success(_)) {
-                    out.push_back(SubscriberEvent::SubscriptionRefused {
-                        filter: filter.clone(),
-                    });
-                }
-            }
-        }
-        Ok(())
     }
 
     /// On a resumed session messages follow the CONNACK at once, so this is
@@ -220,25 +226,18 @@ impl Session {
     /// anything that the reader publishes.
     fn on_accepted(
         &mut self,
-        connack: &ConnAck,
+        accepted: Accepted,
         out: &mut VecDeque<SubscriberEvent>,
     ) -> Result<(), Ended> {
-        let receive_max = connack.properties.as_ref().and_then(|p| p.receive_max);
-        self.window = u64::from(
-            receive_max
-                .unwrap_or(u16::MAX)
-                .min(SUBSCRIBER_PUBLISHES_MAX),
-        );
+        self.window = u64::from(accepted.receive_max.min(SUBSCRIBER_PUBLISHES_MAX));
         self.health.ready = true;
-        let session_present = connack.session_present;
         out.push_back(SubscriberEvent::Connected {
             conn: self.conn,
-            session_present,
+            session_present: accepted.session_present,
         });
         // Also on a resumed session: the filters may have changed since.
-        let filters = self.config.filters.iter();
-        self.client
-            .try_subscribe_many(filters.map(|f| Filter::new(f, QoS::AtLeastOnce)))
+        self.requests
+            .subscribe(&self.config.filters)
             .map_err(|_| self.ended("a subscription is not valid"))?;
         let config = Arc::clone(&self.config);
         config.status.as_ref().map_or(Ok(()), |status| {
@@ -248,39 +247,29 @@ impl Session {
 
     fn on_message(
         &mut self,
-        publish: Publish,
+        receipt: Receipt,
+        topic: Option<String>,
+        payload: Bytes,
         out: &mut VecDeque<SubscriberEvent>,
-    ) -> Result<(), Ended> {
-        let payload = publish.payload.clone();
-        let topic = String::from_utf8(publish.topic.to_vec());
-        // Only the numbers are kept for the ack, never the bytes.
-        let receipt = Publish {
-            payload: Vec::new().into(),
-            topic: Vec::new().into(),
-            properties: None,
-            ..publish
-        };
+    ) {
         let token = self.receipts.received(receipt);
+        let payload_bytes = payload.len();
         match topic {
-            Ok(topic) if payload.len() <= MESSAGE_BYTES_MAX => {
+            Some(topic) if payload_bytes <= MESSAGE_BYTES_MAX => {
                 let payload = Vec::from(payload);
                 out.push_back(SubscriberEvent::Message {
                     token,
                     topic,
                     payload,
                 });
-                Ok(())
             }
             topic => {
-                let topic = topic.unwrap_or_default();
-                let payload_bytes = payload.len();
                 out.push_back(SubscriberEvent::Unfit {
-                    topic,
+                    topic: topic.unwrap_or_default(),
                     payload_bytes,
                 });
                 self.receipts.ack(token);
                 self.send_acks();
-                Ok(())
             }
         }
     }
