@@ -28,16 +28,13 @@ fn back_after(away: Duration, seed: u64) -> Duration {
         dice.next();
     }
     let mut backoff = Backoff::new(BackoffConfig::default());
+    let mut random = move || dice.next() << 32 ^ dice.next();
     // It was up.
-    backoff.succeeded();
-    let mut at = Duration::ZERO;
-    loop {
-        let random = dice.next() << 32 ^ dice.next();
-        at += backoff.after_failure(random);
-        if at >= away {
-            return at;
-        }
+    let mut at = backoff.after_loss(random());
+    while at < away {
+        at += backoff.after_failure(random());
     }
+    at
 }
 
 fn of(away: Duration) -> Row {
