@@ -47,7 +47,7 @@ impl Default for Plan {
             ring: 8192,
             partitions: 1,
             forward: "ack_timeout = \"500ms\"\nbackoff_max = \"200ms\"\n".to_owned(),
-            upstream: String::new(),
+            upstream: "backoff_max = \"200ms\"\n".to_owned(),
             sections: String::new(),
         }
     }

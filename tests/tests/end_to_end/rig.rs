@@ -77,6 +77,7 @@ backoff_max = "1s"
 [upstream]
 data_dir = "upstream"
 broker = "127.0.0.1:{broker}"
+backoff_max = "1s"
 "#
     )
 }

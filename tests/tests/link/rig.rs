@@ -271,7 +271,8 @@ fn config_text(plan: &Plan, dir: &Path, broker: Option<u16>) -> String {
         let _ = write!(
             text,
             "[forward]\nbroker = \"127.0.0.1:{broker}\"\nbackoff_max = \"1s\"\n\
-             [upstream]\ndata_dir = \"upstream\"\nbroker = \"127.0.0.1:{broker}\"\n"
+             [upstream]\ndata_dir = \"upstream\"\nbroker = \"127.0.0.1:{broker}\"\n\
+             backoff_max = \"1s\"\n"
         );
     }
     text

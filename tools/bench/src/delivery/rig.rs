@@ -174,8 +174,9 @@ pub(super) fn receiver(
     extra: &str,
 ) -> Result<Asked, String> {
     let config = dir.join("upstream.toml");
-    let text =
-        format!("[upstream]\ndata_dir = \"upstream\"\nbroker = \"127.0.0.1:{port}\"\n{extra}");
+    let text = format!(
+        "[upstream]\ndata_dir = \"upstream\"\nbroker = \"127.0.0.1:{port}\"\nbackoff_max = \"1s\"\n{extra}"
+    );
     write(&config, &text)?;
     let mut command = Command::new(forebay);
     command.arg("upstream").arg("--config").arg(&config);
