@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use forebay_tests::judge::{each_once, offsets_once};
 use forebay_tests::scripted::{Facts, Faults};
@@ -124,8 +125,41 @@ impl Display for Sums {
     }
 }
 
-fn round(seed: u64, kind: &Kind) -> Sums {
+/// Says what a step came to, where a single round is looked at.
+struct Diary {
+    seed: u64,
+    start: Instant,
+    alone: bool,
+}
+
+impl Diary {
+    fn note(&self, rig: &Rig, what: &str) {
+        if self.alone {
+            let Facts {
+                connects,
+                publishes,
+                acked,
+                delivered,
+                ..
+            } = rig.broker.facts();
+            report(format_args!(
+                "seed {} after {:.2} s, {} readings, {connects} connections, {publishes} messages, \
+                 {acked} acked, {delivered} delivered: {what}",
+                self.seed,
+                self.start.elapsed().as_secs_f64(),
+                rig.produced()
+            ));
+        }
+    }
+}
+
+fn round(seed: u64, alone: bool, kind: &Kind) -> Sums {
     let schedule = Schedule::draw(seed);
+    let diary = Diary {
+        seed,
+        start: Instant::now(),
+        alone,
+    };
     let mut sums = Sums {
         rounds: 1,
         ..Sums::default()
@@ -157,10 +191,13 @@ fn round(seed: u64, kind: &Kind) -> Sums {
         if step.receiver == Fate::Away {
             rig.receiver_starts();
         }
+        diary.note(&rig, &step.said);
     }
     rig.broker.set(Faults::default());
     rig.goes_on(LAST_READINGS);
+    diary.note(&rig, "no faults any more");
     rig.settle();
+    diary.note(&rig, "all has arrived");
     let heard = rig.heard();
     rig.stop();
     sums.facts = rig.broker.facts();
@@ -190,7 +227,7 @@ fn run(first: u64, rounds: u64, jobs: u64, kind: &Kind) -> (Sums, Vec<String>) {
                     if seed >= first + rounds {
                         return;
                     }
-                    let done = catch_unwind(AssertUnwindSafe(|| round(seed, kind)));
+                    let done = catch_unwind(AssertUnwindSafe(|| round(seed, rounds == 1, kind)));
                     let mut all = all.lock().unwrap();
                     match done {
                         Ok(sums) => all.0.add(&sums),

@@ -15,8 +15,8 @@ pub(crate) const STEPS_MAX: u64 = 8;
 /// Faults that are set at once.
 const FAULTS_MAX: u64 = 3;
 /// Readings of a step.
-const READINGS_MIN: u64 = 80;
-const READINGS_SPAN: u64 = 400;
+const READINGS_MIN: u64 = 150;
+const READINGS_SPAN: u64 = 450;
 
 /// What happens to a process in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn event(dice: &mut Dice) -> Act {
 }
 
 fn fate(dice: &mut Dice) -> Fate {
-    match dice.below(8) {
+    match dice.below(14) {
         0 => Fate::Killed,
         1 => Fate::Away,
         _ => Fate::Lives,
@@ -185,7 +185,7 @@ impl Schedule {
         let mut dice = Dice::new(seed);
         let steps = STEPS_MIN + dice.below(STEPS_MAX - STEPS_MIN + 1);
         Self {
-            partitions: 1 + dice.below(3),
+            partitions: 1 + dice.below(6),
             window: one_of(&mut dice, &[1, 4, 64, 1000]),
             ring: one_of(&mut dice, &[64, 1024, 8192, 8192]),
             steps: (0..steps).map(|_| Step::draw(&mut dice)).collect(),

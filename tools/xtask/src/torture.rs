@@ -1,5 +1,5 @@
 //! `cargo xtask torture`: the tests that cut the power, kill, damage, fill the disk
-//! and spoil the cables, with as many rounds as asked. Knows no store: it runs the tests that CI
+//! spoil the cables and lie as a broker, with as many rounds as asked. Knows no store: it runs the tests that CI
 //! runs, so that a replay is the same build.
 
 use std::io::{BufRead as _, BufReader};
@@ -16,10 +16,13 @@ const ROW: &str = "torture: ";
 /// What the tests are told in.
 const ROUNDS_VAR: &str = "FOREBAY_TORTURE_ROUNDS";
 const SEED_VAR: &str = "FOREBAY_TORTURE_SEED";
+const SINK_VAR: &str = "FOREBAY_TORTURE_SINK";
+const PROTOCOL_VAR: &str = "FOREBAY_TORTURE_PROTOCOL";
+const JOBS_VAR: &str = "FOREBAY_TORTURE_JOBS";
 /// The tests of the engine; all others are the log's.
 const ENGINE_PART: &str = "engine::";
-/// The test of the link that has rounds.
-const LINK_PART: &str = "rounds::";
+/// The test of the link, and of delivery, that has rounds.
+const ROUNDS_PART: &str = "rounds::";
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -31,6 +34,12 @@ pub(crate) enum Verb {
     /// Devices on bad cables, resets, unplugs and kill -9: what was produced is upstream,
     /// or declared lost, once.
     Link(LinkArgs),
+    /// A broker that lies, forgets and refuses, and kill -9 of agent and receiver: what
+    /// was produced is upstream once, or declared lost.
+    ///
+    /// Each round is one random schedule of faults with devices, agent and receiver of
+    /// its own; several run at once.
+    Delivery(DeliveryArgs),
     /// kill -9 in the middle of ingest: derived topics stay equal to the byte.
     ///
     /// Each kill counts as one round; after it, all windows of the log are computed
@@ -46,6 +55,25 @@ pub(crate) struct LinkArgs {
     /// The first seed; a failure names the one to replay.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct DeliveryArgs {
+    /// Schedules, each with the next seed.
+    #[arg(long, default_value_t = 1000)]
+    rounds: u64,
+    /// The first seed; a failure names the one to replay.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the receiver puts rows.
+    #[arg(long, default_value = "embedded", value_parser = ["embedded", "files", "postgres"])]
+    sink: String,
+    /// What agent and receiver speak.
+    #[arg(long, default_value = "5", value_parser = ["5", "3.1.1"])]
+    protocol: String,
+    /// Rounds at the same time: most of one is waiting.
+    #[arg(long, default_value_t = 12)]
+    jobs: u64,
 }
 
 #[derive(Args)]
@@ -84,7 +112,8 @@ pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<()
             .args(["--", "--nocapture", "--test-threads=1"])
             .args(run.skipped.map(|skipped| format!("--skip={skipped}")))
             .env(ROUNDS_VAR, run.rounds.to_string())
-            .env(SEED_VAR, run.seed.to_string());
+            .env(SEED_VAR, run.seed.to_string())
+            .envs(run.more);
         let rows = rows_of(command)?;
         println!("\n{}", table(&rows));
         Ok(())
@@ -98,6 +127,7 @@ struct Run {
     skipped: Option<&'static str>,
     rounds: u64,
     seed: u64,
+    more: Vec<(&'static str, String)>,
 }
 
 impl Run {
@@ -109,6 +139,7 @@ impl Run {
                 skipped: Some(ENGINE_PART),
                 rounds: *rounds,
                 seed: *seed,
+                more: Vec::new(),
             },
             Verb::Engine(EngineArgs { rounds, seed }) => Self {
                 target: "torture",
@@ -116,13 +147,27 @@ impl Run {
                 skipped: None,
                 rounds: *rounds,
                 seed: *seed,
+                more: Vec::new(),
             },
             Verb::Link(LinkArgs { rounds, seed }) => Self {
                 target: "link",
-                part: Some(LINK_PART.to_owned()),
+                part: Some(ROUNDS_PART.to_owned()),
                 skipped: None,
                 rounds: *rounds,
                 seed: *seed,
+                more: Vec::new(),
+            },
+            Verb::Delivery(args) => Self {
+                target: "delivery",
+                part: Some(ROUNDS_PART.to_owned()),
+                skipped: None,
+                rounds: args.rounds,
+                seed: args.seed,
+                more: vec![
+                    (SINK_VAR, args.sink.clone()),
+                    (PROTOCOL_VAR, args.protocol.clone()),
+                    (JOBS_VAR, args.jobs.to_string()),
+                ],
             },
         }
     }
