@@ -9,13 +9,13 @@ use super::backlog;
 use super::limits::{COMPACT_BYTES_MAX, JSON_BYTES_MAX};
 use super::rig::{self, Forwarding, Payload};
 use super::row;
-use super::tap::{Packet, Tap};
+use super::tap::{Next, Packet, Tap};
 use crate::table::Row;
 
 /// Bytes of blocks: a sealed part and one that is not.
 const BACKLOG_BYTES: u64 = 40_000_000;
 /// Messages that are looked at.
-const MESSAGES: usize = 1000;
+const MESSAGES: u64 = 1000;
 
 /// Sums over data messages.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Sums {
 pub(super) fn run(forebay: &Path, dir: &Path, payloads: &[Payload]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for payload in payloads {
-        let sums = sums(forebay, dir, *payload, BACKLOG_BYTES, MESSAGES)?;
+        let sums = sums(forebay, dir, *payload)?;
         rows.push(row_of(*payload, &sums));
     }
     Ok(rows)
@@ -41,21 +41,15 @@ pub(super) fn payload_bytes_per_reading(
     dir: &Path,
     payload: Payload,
 ) -> Result<f64, String> {
-    let sums = sums(forebay, dir, payload, BACKLOG_BYTES, MESSAGES)?;
+    let sums = sums(forebay, dir, payload)?;
     Ok(sums.payload_bytes as f64 / sums.readings as f64)
 }
 
 /// Lets an agent send from a log of its own to a broker that counts.
-fn sums(
-    forebay: &Path,
-    dir: &Path,
-    payload: Payload,
-    backlog_bytes: u64,
-    messages: usize,
-) -> Result<Sums, String> {
+fn sums(forebay: &Path, dir: &Path, payload: Payload) -> Result<Sums, String> {
     rig::fresh_dir(dir)?;
-    backlog::write(&dir.join("data"), backlog_bytes)?;
-    let tap = Tap::open()?;
+    backlog::write(&dir.join("data"), BACKLOG_BYTES)?;
+    let tap = Tap::open(0)?;
     let forwarding = Forwarding {
         address: "127.0.0.1".into(),
         port: tap.port,
@@ -63,11 +57,11 @@ fn sums(
         extra: String::new(),
     };
     let _agent = rig::agent(forebay, dir, &forwarding, &[])?;
-    let packets = tap.serve(|kept| kept.len() >= messages)?;
     let mut sums = Sums::default();
-    for packet in packets.iter().filter(|p| p.topic.contains("/data/")) {
+    tap.serve(|packet| {
         sums.add(packet)?;
-    }
+        Ok(Next::enough_if(sums.messages == MESSAGES))
+    })?;
     Ok(sums)
 }
 

@@ -9,12 +9,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use forebay_core::payload::DataMessage;
 use serde_json::Value;
 
 use super::backlog::{self, Backlog};
 use super::limits::{READINGS_PER_S_MIN, Sizes};
 use super::process::wait_for;
 use super::rig::{self, Asked, Forwarding, Payload};
+use super::tap::{Next, Tap};
 use super::{peers, row};
 use crate::sys::disk_bytes;
 use crate::table::Row;
@@ -46,9 +48,10 @@ pub(super) fn run(
     let log = backlog::write(&dir.join(LOG), sizes.backlog_bytes)?;
     let mut rows = Vec::new();
     for payload in payloads {
+        let alone = alone(forebay, dir, *payload, log)?;
         let drained = once(forebay, dir, *payload, log)?;
         let beside = peers::run(dir, sizes, *payload)?;
-        rows.extend(rows_of(*payload, log, &drained, &beside));
+        rows.extend(rows_of(*payload, log, &drained, (&alone, &beside)));
     }
     Ok(rows)
 }
@@ -73,18 +76,64 @@ fn has_read(status: &Value, log: Backlog) -> Option<()> {
     (recovered && behind == 0 && received >= log.readings).then_some(())
 }
 
+/// The agent to a broker that only acks.
+#[derive(Debug)]
+struct Alone {
+    readings_per_s: f64,
+    cpu_s_per_million: f64,
+}
+
+/// Messages of it.
+const ALONE_MESSAGES: u64 = 10_000;
+
+fn alone(forebay: &Path, dir: &Path, payload: Payload, log: Backlog) -> Result<Alone, String> {
+    let dir = dir.join("alone");
+    rig::fresh_dir(&dir)?;
+    copy(dir.parent().unwrap_or(&dir), &dir)?;
+    let port = rig::free_port()?;
+    let agent = rig::agent(forebay, &dir, &forwarding(payload, port), &[])?;
+    wait_for("the agent has read its log", || {
+        has_read(&agent.status()?, log)
+    })?;
+    // Only now does anybody listen.
+    let tap = Tap::open(port)?;
+    let (mut messages, mut first, mut last) = (0, None, None);
+    tap.serve(|packet| {
+        messages += 1;
+        let is_last = messages == ALONE_MESSAGES;
+        if first.is_none() || is_last {
+            let message = DataMessage::parse(&packet.payload).map_err(|error| error.to_string())?;
+            first.get_or_insert((Instant::now(), agent.process.cpu_s()?, message.id.first.0));
+            last = Some(message.id.last.0);
+        }
+        Ok(Next::enough_if(is_last))
+    })?;
+    let (started, cpu, first) = first.ok_or("nothing came")?;
+    let readings = (last.unwrap_or(first) - first) as f64;
+    let alone = Alone {
+        readings_per_s: readings / started.elapsed().as_secs_f64(),
+        cpu_s_per_million: (agent.process.cpu_s()? - cpu) / readings * 1e6,
+    };
+    drop(agent);
+    std::fs::remove_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    Ok(alone)
+}
+
+fn forwarding(payload: Payload, port: u16) -> Forwarding {
+    Forwarding {
+        address: "127.0.0.1".into(),
+        port,
+        payload,
+        extra: String::new(),
+    }
+}
+
 fn once(forebay: &Path, dir: &Path, payload: Payload, log: Backlog) -> Result<Drained, String> {
     let dir = dir.join(payload.name());
     rig::fresh_dir(&dir)?;
     copy(dir.parent().unwrap_or(&dir), &dir)?;
     let port = rig::free_port()?;
-    let forwarding = Forwarding {
-        address: "127.0.0.1".into(),
-        port,
-        payload,
-        extra: String::new(),
-    };
-    let agent = rig::agent(forebay, &dir, &forwarding, &[])?;
+    let agent = rig::agent(forebay, &dir, &forwarding(payload, port), &[])?;
     wait_for("the agent has read its log", || {
         has_read(&agent.status()?, log)
     })?;
@@ -130,7 +179,12 @@ fn await_committed(receiver: &Asked, log: Backlog) -> Result<(), String> {
     })
 }
 
-fn rows_of(payload: Payload, log: Backlog, drained: &Drained, beside: &peers::Beside) -> Vec<Row> {
+fn rows_of(
+    payload: Payload,
+    log: Backlog,
+    drained: &Drained,
+    (alone, beside): (&Alone, &peers::Beside),
+) -> Vec<Row> {
     let rate = log.readings as f64 / drained.seconds;
     let per_message = log.readings as f64 / drained.messages.max(1) as f64;
     let name = payload.name();
@@ -154,6 +208,14 @@ fn rows_of(payload: Payload, log: Backlog, drained: &Drained, beside: &peers::Be
         |what: &str, measured| row(what.into(), under.clone(), measured, None, String::new());
     vec![
         main,
+        told(
+            "agent alone, to a broker that only acks",
+            format!(
+                "{:.0} k/s, {:.2} processor seconds per million",
+                alone.readings_per_s / 1e3,
+                alone.cpu_s_per_million
+            ),
+        ),
         told(
             "processor seconds per million readings",
             format!(

@@ -1,13 +1,12 @@
-//! A broker of our own for one client, that acks all and keeps what it got: when, how
+//! A broker of our own for one client, that acks all and tells what it got: when, how
 //! many bytes on the wire, and which payload. Knows just enough of MQTT 5 for that.
 //!
-//! Bound: one client; it keeps no more than [`KEPT_MAX`] packets, and acks the rest.
+//! Bound: one client and one packet.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-const KEPT_MAX: usize = 4096;
 /// A client that says nothing for so long has ended.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -16,6 +15,19 @@ const PUBLISH: u8 = 3;
 const SUBSCRIBE: u8 = 8;
 const PINGREQ: u8 = 12;
 const DISCONNECT: u8 = 14;
+
+/// Whether a client is served on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    GoOn,
+    Enough,
+}
+
+impl Next {
+    pub(super) fn enough_if(is_enough: bool) -> Self {
+        if is_enough { Self::Enough } else { Self::GoOn }
+    }
+}
 
 /// A PUBLISH as it came.
 #[derive(Debug)]
@@ -36,23 +48,24 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    pub(super) fn open() -> Result<Self, String> {
+    /// Listens on a port; 0 is any.
+    pub(super) fn open(port: u16) -> Result<Self, String> {
         let fail = |error: std::io::Error| error.to_string();
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(fail)?;
+        let listener = TcpListener::bind(("127.0.0.1", port)).map_err(fail)?;
         let port = listener.local_addr().map_err(fail)?.port();
         Ok(Self { listener, port })
     }
 
-    /// Serves the next client until `is_enough` says so of what is kept, then cuts it.
+    /// Serves the next client until `took` says that a data message was the last one, then
+    /// cuts it.
     pub(super) fn serve(
         &self,
-        mut is_enough: impl FnMut(&[Packet]) -> bool,
-    ) -> Result<Vec<Packet>, String> {
+        mut took: impl FnMut(&Packet) -> Result<Next, String>,
+    ) -> Result<(), String> {
         let (stream, _) = self.listener.accept().map_err(|error| error.to_string())?;
         let mut client = Client::new(stream)?;
-        let mut kept = Vec::new();
         let mut accepted = Instant::now();
-        while !is_enough(&kept) {
+        loop {
             let (first, body) = client.packet()?;
             match first >> 4 {
                 CONNECT => {
@@ -62,16 +75,15 @@ impl Tap {
                 SUBSCRIBE => client.on_subscribe(&body)?,
                 PUBLISH => {
                     let packet = client.on_publish(first, body, accepted)?;
-                    if kept.len() < KEPT_MAX {
-                        kept.push(packet);
+                    if packet.topic.contains("/data/") && took(&packet)? == Next::Enough {
+                        return Ok(());
                     }
                 }
                 PINGREQ => client.write(&[0xd0, 0])?,
-                DISCONNECT => break,
+                DISCONNECT => return Err("the client left".into()),
                 _ => {}
             }
         }
-        Ok(kept)
     }
 }
 
