@@ -207,6 +207,10 @@ pub const LIVE_SERIES_MAX: usize = 16_384;
 pub const DESTINATIONS_MAX: usize = 8;
 /// Payload bytes on their way to the broker, beside the last message.
 pub const FORWARD_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Windows of messages that may be handed over before their marks are on disk. Marks wait
+/// for a sync shared with readings, 50 ms and more: with one window a broker next door
+/// would get 600 messages a second, whatever it can take.
+pub const FORWARD_UNKEPT_WINDOWS: usize = 16;
 /// Refusals of one message, for a reason of its own, after which it is parked.
 pub const FORWARD_REFUSALS_MAX: u32 = 5;
 /// Partitions whose blocks wait in memory to be forwarded.

@@ -26,8 +26,8 @@ pub enum Order {
 pub struct ForwardConfig {
     /// Unique among the destinations: the marks are kept under it.
     pub name: String,
-    /// Messages on their way, 1 and up; the broker may take fewer. Also what a kill
-    /// may send again, so messages whose marks are not on disk yet count as well.
+    /// Messages on their way, 1 and up; the broker may take fewer. A kill may send
+    /// FORWARD_UNKEPT_WINDOWS of them again.
     pub window: u16,
     /// A broker that acks nothing for so long is given up.
     pub ack_timeout: Span,

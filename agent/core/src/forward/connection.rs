@@ -41,6 +41,8 @@ pub(super) struct Connection {
     first: u64,
     unanswered: VecDeque<(InFlight, Option<Answer>)>,
     bytes: usize,
+    /// When the first unanswered message last was answered.
+    moved_at: Option<Mono>,
 }
 
 impl Connection {
@@ -51,6 +53,7 @@ impl Connection {
             first: 0,
             unanswered: VecDeque::new(),
             bytes: 0,
+            moved_at: None,
         }
     }
 
@@ -84,18 +87,21 @@ impl Connection {
     }
 
     /// The next message that is answered with all before it.
-    pub(super) fn pop_answered(&mut self) -> Option<(InFlight, Answer)> {
+    pub(super) fn pop_answered(&mut self, now: Mono) -> Option<(InFlight, Answer)> {
         let (message, answer) = *self.unanswered.front()?;
         let answer = answer?;
         self.unanswered.pop_front();
+        self.moved_at = Some(now);
         self.first += 1;
         self.bytes -= message.bytes;
         Some((message, answer))
     }
 
-    /// When the oldest message was handed over.
-    pub(super) fn oldest(&self) -> Option<Mono> {
-        self.unanswered.front().map(|(message, _)| message.sent_at)
+    /// Since when the oldest message waits for its answer: on a slow line it first waits
+    /// for those before it.
+    pub(super) fn waits_since(&self) -> Option<Mono> {
+        let (oldest, _) = self.unanswered.front()?;
+        self.moved_at.max(Some(oldest.sent_at))
     }
 }
 
@@ -138,14 +144,17 @@ mod tests {
             "twice"
         );
         assert!(connection.answer(SendNo(99), Answer::Acked).is_none());
-        assert_eq!(connection.pop_answered(), None);
+        assert_eq!(connection.pop_answered(Mono(1)), None);
         connection.answer(sends[0], Answer::Acked);
-        let popped = std::iter::from_fn(|| connection.pop_answered());
+        let popped = std::iter::from_fn(|| connection.pop_answered(Mono(1)));
         let popped: Vec<_> = popped.map(|(m, answer)| (m.end.0, answer)).collect();
         assert_eq!(popped, [(0, Answer::Acked), (1, Answer::Refused)]);
         assert!(connection.answer(sends[0], Answer::Acked).is_none(), "late");
-        assert_eq!((connection.pop_answered(), connection.len()), (None, 1));
+        assert_eq!(
+            (connection.pop_answered(Mono(9)), connection.len()),
+            (None, 1)
+        );
         assert_eq!(push(&mut connection, 9), SendNo(3));
-        assert_eq!(connection.oldest(), Some(Mono(2)));
+        assert_eq!(connection.waits_since(), Some(Mono(2)));
     }
 }

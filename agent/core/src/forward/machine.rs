@@ -3,8 +3,8 @@
 //!
 //! Holds always: nothing at or above a durable head leaves; per partition order is
 //! kept; a new connection starts from the marks; a mark moves only over contiguous
-//! acks; what was handed over and is not under a kept mark is at most a window, so
-//! a kill resends no more. When the receiver's side shows a session that is not
+//! acks; what was handed over and is not under a kept mark is at most
+//! [`FORWARD_UNKEPT_WINDOWS`], so a kill resends no more. When the receiver's side shows a session that is not
 //! the one it had, the broker may have lost what it had acked: the marks go back
 //! to what the receiver confirmed. Bound: [`FORWARD_BYTES_MAX`] on the way, reads
 //! of FORWARD_LOADED_MAX partitions. Knows no broker, no clock and no disk.
@@ -19,7 +19,7 @@ use super::marks::{Marks, mark_key};
 use super::outgoing::Outgoing;
 use super::place::Place;
 use super::receiver::{Receiver, session_key};
-use crate::limits::{FORWARD_BYTES_MAX, FORWARD_LOADED_MAX};
+use crate::limits::{FORWARD_BYTES_MAX, FORWARD_LOADED_MAX, FORWARD_UNKEPT_WINDOWS};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
 use crate::payload::{GatewayName, StreamName};
@@ -260,7 +260,7 @@ impl Forward {
         let Some(connection) = self.connection.as_mut() else {
             return;
         };
-        while let Some((message, answer)) = connection.pop_answered() {
+        while let Some((message, answer)) = connection.pop_answered(now) {
             let place = &mut self.places[message.place];
             if answer == Answer::Acked && place.rewinds == message.rewinds {
                 place.on_acked(message.first, message.end);
@@ -325,9 +325,9 @@ impl Forward {
     }
 
     fn ack_deadline(&self) -> Option<Mono> {
-        let oldest = self.connection.as_ref()?.oldest()?;
+        let since = self.connection.as_ref()?.waits_since()?;
         let timeout = self.config.ack_timeout.0.unsigned_abs();
-        (!self.resetting).then_some(Mono(oldest.0.saturating_add(timeout)))
+        (!self.resetting).then_some(Mono(since.0.saturating_add(timeout)))
     }
 
     fn may_probe(&self) -> bool {
@@ -364,12 +364,17 @@ impl Forward {
 
     fn is_save_due(&self, now: Mono) -> bool {
         // Early enough that the next messages need not wait for the disk.
-        let many = self.saving.moved >= usize::from(self.config.window).div_ceil(4).max(1);
+        let many = self.saving.moved >= self.unkept_max().div_ceil(4);
         let due = self
             .saving
             .due
             .is_some_and(|due| due <= now || self.draining);
         self.saving.under_way.is_none() && (many || due)
+    }
+
+    /// Messages that may be handed over and not be under a kept mark.
+    fn unkept_max(&self) -> usize {
+        usize::from(self.config.window.max(1)) * FORWARD_UNKEPT_WINDOWS
     }
 
     /// The gateway is to stop: from here on marks are kept as soon as they move,
@@ -428,9 +433,10 @@ impl Forward {
     /// The next block of the next partition that has one, in turn.
     fn publish(&mut self, now: Mono) -> Option<ForwardAction> {
         let unkept = self.saving.moved + self.saving.under_way.unwrap_or(0);
+        let unkept_max = self.unkept_max();
         loop {
             let connection = self.connection.as_mut()?;
-            let kept_soon = connection.len() + unkept < usize::from(self.config.window.max(1));
+            let kept_soon = connection.len() + unkept < unkept_max;
             if !kept_soon || !connection.has_room(FORWARD_BYTES_MAX) {
                 return None;
             }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::super::machine::Forward;
 use super::super::{ConnNo, Refusal, SendNo};
 use super::world::{ACK_TIMEOUT_US, WINDOW, World, at};
-use crate::limits::{FORWARD_REFUSALS_MAX, FORWARD_RETRY_MIN_US, FORWARD_STALL_MIN_US};
+use crate::limits::{
+    FORWARD_REFUSALS_MAX, FORWARD_RETRY_MIN_US, FORWARD_STALL_MIN_US, FORWARD_UNKEPT_WINDOWS,
+};
 use crate::payload::{Command, UPSTREAM_TOPIC};
 use crate::record::Missing;
 use crate::units::{Offset, PartitionId};
@@ -87,13 +89,15 @@ fn a_clean_restart_sends_nothing_again() {
 }
 
 #[test]
-fn a_crash_sends_at_most_a_window_again() {
-    for stop in 0..60 {
-        let mut world = with_backlog(60);
+fn a_crash_sends_at_most_what_is_not_kept_again() {
+    let unkept = usize::from(WINDOW) * FORWARD_UNKEPT_WINDOWS;
+    let mut most = 0;
+    for stop in (0..300).step_by(7) {
+        let mut world = with_backlog(400);
         for step in 0..stop {
             world.broker_takes();
             world.deliver_answer();
-            if step % 5 == 0 {
+            if step % 50 == 0 {
                 world.commit();
             }
         }
@@ -105,12 +109,14 @@ fn a_crash_sends_at_most_a_window_again() {
             .values()
             .filter(|n| **n > 1)
             .count();
-        assert!(
-            again <= 2 * usize::from(WINDOW),
-            "{again} records after {stop} steps"
-        );
-        assert_eq!(world.truth[&at(0)].taken.len(), 120);
+        assert!(again <= 2 * unkept, "{again} records after {stop} steps");
+        assert_eq!(world.truth[&at(0)].taken.len(), 800);
+        most = most.max(again);
     }
+    assert!(
+        most > 2 * usize::from(WINDOW),
+        "it never goes on without the disk"
+    );
 }
 
 #[test]
@@ -149,6 +155,21 @@ fn a_broker_that_acks_nothing_is_given_up_at_the_timeout_and_not_before() {
         world.wait(wait);
         assert_eq!(world.resets, resets, "{name}");
     }
+}
+
+#[test]
+fn each_ack_starts_the_timeout_anew_for_the_message_after_it() {
+    let mut world = with_backlog(3);
+    world.pump();
+    for _ in 0..2 {
+        world.wait(ACK_TIMEOUT_US - 1);
+        world.broker_takes();
+        world.deliver_answer();
+    }
+    world.wait(ACK_TIMEOUT_US - 1);
+    assert_eq!(world.resets, 0);
+    world.wait(1);
+    assert_eq!(world.resets, 1);
 }
 
 #[test]
