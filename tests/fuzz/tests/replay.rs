@@ -129,3 +129,27 @@ fn every_golden_line_is_in_the_corpus() {
         assert!(has("device_line") || has("gateway_line"), "{name}");
     }
 }
+
+#[test]
+fn every_golden_message_is_in_the_corpus() {
+    const COMPACT: &str = include_str!("../../../agent/core/tests/golden/compact_v1.txt");
+    const ZSTD: &str = include_str!("../../../agent/core/tests/golden/zstd.txt");
+    const JSON: &str = include_str!("../../../agent/core/tests/golden/json_v2.txt");
+    let corpus = corpus();
+    let has = |bytes: &[u8]| corpus["payload"].iter().any(|(_, file)| file == bytes);
+    let lines: Vec<_> = JSON.lines().collect();
+    for pair in lines.chunks(2) {
+        assert!(has(pair[1].as_bytes()), "{}", pair[0]);
+    }
+    for file in [COMPACT, ZSTD] {
+        for message in file.split_inclusive(":\n").collect::<Vec<_>>().windows(2) {
+            // What ends with the name of the next one.
+            let hex = message[1].lines().filter(|line| !line.ends_with(':'));
+            let bytes: Vec<u8> = hex
+                .flat_map(|line| line.as_bytes().chunks(2))
+                .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+                .collect();
+            assert!(has(&bytes), "{}", message[0]);
+        }
+    }
+}

@@ -135,11 +135,11 @@ impl Envelope {
     fn records(&mut self, reader: &mut Reader<'_>) -> Result<(), PayloadError> {
         let records = match need(reader, self.kind, "kind")? {
             Kind::Readings => {
-                let (series, usual) = self
+                let (series, said) = self
                     .series
-                    .as_ref()
+                    .as_mut()
                     .ok_or_else(|| reader.error(PayloadFault::Missing("series")))?;
-                Records::Readings(parse_readings(reader, series, usual)?)
+                Records::Readings(parse_readings(reader, series, said)?)
             }
             Kind::Rows => Records::Rows(parse_rows(reader)?),
             Kind::Missing => return Err(reader.value_error("records")),
@@ -217,14 +217,14 @@ fn parse_rows(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, PayloadError> {
 fn parse_readings(
     reader: &mut Reader<'_>,
     series: &[Series],
-    usual: &[u32],
+    said: &mut [u32],
 ) -> Result<Vec<Record>, PayloadError> {
     let mut records = Vec::new();
     reader.array(|reader| {
         check_count(reader, records.len())?;
         let mut parts = RecordParts::default();
         reader.object(|reader, key| parts.member(reader, key))?;
-        records.push(parts.finish(reader, series, usual)?);
+        records.push(parts.finish(reader, series, said)?);
         Ok(())
     })?;
     Ok(records)

@@ -128,15 +128,15 @@ impl<'a> RecordParts<'a> {
         }
     }
 
-    /// The record; `usual` has the uncertainty of readings that say none, by series.
+    /// The record; `said` has the uncertainty that was said last, by series.
     pub(super) fn finish(
         self,
         reader: &Reader<'_>,
         series: &[Series],
-        usual: &[u32],
+        said: &mut [u32],
     ) -> Result<Record, PayloadError> {
         if let Some(index) = self.series {
-            return self.reading(reader, index, (series, usual));
+            return self.reading(reader, index, (series, said));
         }
         let time = need(reader, self.time, "time")?;
         if let Some(trust) = self.clock {
@@ -161,10 +161,10 @@ impl<'a> RecordParts<'a> {
         self,
         reader: &Reader<'_>,
         index: u16,
-        (series, usual): (&[Series], &[u32]),
+        (series, said): (&[Series], &mut [u32]),
     ) -> Result<Record, PayloadError> {
         let at = usize::from(index);
-        let (Some(series), Some(usual)) = (series.get(at), usual.get(at)) else {
+        let (Some(series), Some(said)) = (series.get(at), said.get_mut(at)) else {
             return Err(reader.value_error("s"));
         };
         let quality = self.quality.unwrap_or_default();
@@ -178,7 +178,8 @@ impl<'a> RecordParts<'a> {
         let uncertainty_us = if self.unsynced.unwrap_or(false) {
             UNSYNCED_US
         } else {
-            self.uncertainty_us.unwrap_or(*usual)
+            *said = self.uncertainty_us.unwrap_or(*said);
+            *said
         };
         Ok(Record::Reading(ReadingRecord {
             series: index,

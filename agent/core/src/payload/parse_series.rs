@@ -14,21 +14,21 @@ use super::parse::at_most;
 use crate::limits::{CHANNEL_NAME_BYTES_MAX, SERIES_PER_BLOCK_MAX, UNIT_NAME_BYTES_MAX};
 use crate::record::{Series, UNSYNCED_US, ValueKind};
 
-/// The series, and the uncertainty of those of their readings that say none.
+/// The series, and the uncertainty of their readings until one says another.
 pub(super) fn parse_series(
     reader: &mut Reader<'_>,
 ) -> Result<(Vec<Series>, Vec<u32>), PayloadError> {
-    let (mut series, mut usual) = (Vec::new(), Vec::new());
+    let (mut series, mut first) = (Vec::new(), Vec::new());
     reader.array(|reader| {
         at_most(reader, series.len(), SERIES_PER_BLOCK_MAX)?;
         let mut parts = SeriesParts::default();
         reader.object(|reader, key| parts.member(reader, key))?;
         let (one, uncertainty_us) = parts.finish(reader)?;
         series.push(one);
-        usual.push(uncertainty_us);
+        first.push(uncertainty_us);
         Ok(())
     })?;
-    Ok((series, usual))
+    Ok((series, first))
 }
 
 /// Keys of a series as they come.

@@ -82,45 +82,42 @@ fn push_envelope(out: &mut Vec<u8>, id: &MessageId) {
 }
 
 fn push_readings(out: &mut Vec<u8>, series: &[Series], records: &[Record]) {
-    let usual = usual_uncertainties(series.len(), records);
+    let mut said = first_uncertainties(series.len(), records);
     out.extend_from_slice(b",\"kind\":\"readings\",\"series\":[");
-    let described: Vec<_> = series.iter().zip(usual.iter().copied()).collect();
-    push_list(out, &described, |out, (series, usual)| {
-        push_series(out, series, *usual);
-    });
+    for (i, (series, said)) in series.iter().zip(&said).enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        push_series(out, series, *said);
+    }
     out.extend_from_slice(b"],\"records\":[");
-    push_list(out, records, |out, record| match record {
-        Record::Reading(reading) => {
-            let index = usize::from(reading.series);
-            push_reading(out, reading, (series[index].kind, usual[index]));
+    for (i, record) in records.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
         }
-        Record::Gap(gap) => push_gap(out, gap),
-        Record::Clock(clock) => push_clock(out, clock),
-    });
-}
-
-/// The uncertainty of most readings of each series, where one has a majority; 0 of a
-/// series without a reading whose time is known.
-fn usual_uncertainties(series: usize, records: &[Record]) -> Vec<u32> {
-    // The majority vote of Boyer and Moore: one pass, nothing kept beside the candidate.
-    let mut votes = vec![(0_u32, 0_u32); series];
-    for record in records {
-        let Record::Reading(reading) = record else {
-            continue;
-        };
-        if reading.is_unsynced() {
-            continue;
-        }
-        let (candidate, lead) = &mut votes[usize::from(reading.series)];
-        if *lead == 0 {
-            (*candidate, *lead) = (reading.uncertainty_us, 1);
-        } else if *candidate == reading.uncertainty_us {
-            *lead += 1;
-        } else {
-            *lead -= 1;
+        match record {
+            Record::Reading(reading) => {
+                let index = usize::from(reading.series);
+                push_reading(out, reading, (series[index].kind, &mut said[index]));
+            }
+            Record::Gap(gap) => push_gap(out, gap),
+            Record::Clock(clock) => push_clock(out, clock),
         }
     }
-    votes.into_iter().map(|(candidate, _)| candidate).collect()
+}
+
+/// The uncertainty of the first reading of each series; 0 of one without a reading whose
+/// time is known.
+fn first_uncertainties(series: usize, records: &[Record]) -> Vec<u32> {
+    let mut out = vec![0; series];
+    for record in records.iter().rev() {
+        if let Record::Reading(reading) = record
+            && !reading.is_unsynced()
+        {
+            out[usize::from(reading.series)] = reading.uncertainty_us;
+        }
+    }
+    out
 }
 
 fn push_series(out: &mut Vec<u8>, series: &Series, uncertainty_us: u32) {
@@ -147,7 +144,9 @@ fn push_series(out: &mut Vec<u8>, series: &Series, uncertainty_us: u32) {
     out.push(b'}');
 }
 
-fn push_reading(out: &mut Vec<u8>, reading: &ReadingRecord, (kind, usual): (ValueKind, u32)) {
+/// `said` is what stands for the series before this reading: an uncertainty changes with
+/// each probe of a clock, so it would be the longest part of most readings.
+fn push_reading(out: &mut Vec<u8>, reading: &ReadingRecord, (kind, said): (ValueKind, &mut u32)) {
     out.extend_from_slice(b"{\"s\":");
     write_unsigned(u64::from(reading.series), out);
     out.extend_from_slice(b",\"n\":");
@@ -164,9 +163,10 @@ fn push_reading(out: &mut Vec<u8>, reading: &ReadingRecord, (kind, usual): (Valu
     }
     if reading.is_unsynced() {
         out.extend_from_slice(b",\"unsynced\":true");
-    } else if reading.uncertainty_us != usual {
+    } else if reading.uncertainty_us != *said {
+        *said = reading.uncertainty_us;
         out.extend_from_slice(b",\"u\":");
-        write_unsigned(u64::from(reading.uncertainty_us), out);
+        write_unsigned(u64::from(*said), out);
     }
     out.push(b'}');
 }

@@ -33,7 +33,7 @@ const GOLDEN_CLOCK: &str = concat!(
     r#"{"clock":"trusted","time":"2026-03-01T00:00:02Z"},"#,
     r#"{"s":0,"n":1,"t":1772323200250000,"v":0.000},"#,
     r#"{"s":0,"n":0,"t":1772323200000000,"v":21.500,"u":51},"#,
-    r#"{"s":0,"n":2,"t":1772323200500000,"v":0.000}]}"#,
+    r#"{"s":0,"n":2,"t":1772323200500000,"v":0.000,"u":50}]}"#,
 );
 
 fn text_of(block: &Block) -> String {
@@ -188,14 +188,13 @@ fn worst_fits(worst: &Series, value: i64, quality: Quality) {
         quality,
     };
     let body = |series: usize, count: usize| {
-        let mut usual = ReadingRecord {
-            uncertainty_us: 0,
+        // None has the uncertainty of the one before.
+        let other = |n| ReadingRecord {
+            uncertainty_us: one.uncertainty_us - n as u32 % 2,
             ..one
         };
-        // Others have the majority, in all series.
-        usual.series = 0;
-        let mut records = vec![Record::Reading(one); count];
-        records.push(Record::Reading(usual));
+        let mut records: Vec<_> = (0..count).map(|n| Record::Reading(other(n))).collect();
+        records.push(Record::Reading(ReadingRecord { series: 0, ..one }));
         block_of(Body::Readings {
             series: vec![worst.clone(); series],
             records,

@@ -6,12 +6,21 @@ use proptest::prelude::*;
 use super::readable::GOLDEN;
 use super::*;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::record::SCALED_VALUE_MAX;
+use crate::record::{GAPS, QUALITIES, SCALED_VALUE_MAX};
 
 fn any_figure() -> impl Strategy<Value = (i64, u8)> {
     const MOST: i64 = SCALED_VALUE_MAX as i64;
     let value = prop_oneof![-MOST..=MOST, any::<i32>().prop_map(i64::from)];
     (value, 0u8..=9)
+}
+
+fn rows_of(series: &[Series], records: &[Record]) -> Vec<String> {
+    let row = |record| {
+        let mut out = Vec::new();
+        push_row(series, record, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    records.iter().map(row).collect()
 }
 
 fn one(kind: ValueKind, value: i64) -> Block {
@@ -27,7 +36,119 @@ fn number(bytes: &[u8]) -> f64 {
     json["records"][0]["v"].as_f64().unwrap()
 }
 
+fn any_series() -> impl Strategy<Value = Series> {
+    let kind = prop_oneof![
+        (0u8..=9).prop_map(|scale| ValueKind::Scaled { scale }),
+        Just(ValueKind::Double),
+    ];
+    (
+        any::<[u8; 8]>(),
+        any::<u32>(),
+        any::<u8>(),
+        kind,
+        ".{0,9}",
+        ".{0,4}",
+    )
+        .prop_map(|(uid, boot, channel, kind, name, unit)| Series {
+            uid: DeviceUid(uid),
+            boot: BootId(boot),
+            channel: ChannelNo(channel),
+            kind,
+            name: name.into(),
+            unit: unit.into(),
+        })
+}
+
+/// A reading of any of `kinds`; its value is cut to what the kind can say.
+fn any_reading(kinds: Vec<ValueKind>) -> impl Strategy<Value = Record> {
+    let uncertainty = prop_oneof![Just(UNSYNCED_US), any::<u32>(), 40..44u32];
+    let quality = (0..QUALITIES.len()).prop_map(|code| QUALITIES[code].0);
+    let ids = (0..kinds.len() as u16, any::<u64>(), any::<i64>());
+    (ids, uncertainty, any::<i64>(), quality).prop_map(
+        move |((series, ordinal, time), uncertainty_us, value, quality)| {
+            let value = match kinds[usize::from(series)] {
+                _ if quality != Quality::Ok => 0,
+                ValueKind::Scaled { .. } => value % SCALED_VALUE_MAX as i64,
+                ValueKind::Double if f64::from_bits(value as u64).is_finite() => value,
+                ValueKind::Double => 0,
+            };
+            Record::Reading(ReadingRecord {
+                series,
+                ordinal: Ordinal(ordinal),
+                tick: Tick(0),
+                time: EventTime(time),
+                uncertainty_us,
+                value,
+                quality,
+            })
+        },
+    )
+}
+
+fn any_other() -> impl Strategy<Value = Record> {
+    let reason = (0..GAPS.len()).prop_map(|code| GAPS[code].0);
+    let gap = (any::<[u8; 8]>(), any::<[u64; 2]>(), reason, any::<i64>()).prop_map(
+        |(uid, [first, count], reason, time)| {
+            Record::Gap(GapRecord {
+                uid: DeviceUid(uid),
+                boot: BootId(first as u32),
+                first: Ordinal(first),
+                count,
+                reason,
+                time: EventTime(time),
+            })
+        },
+    );
+    let clock = (any::<[i64; 2]>(), 0..3u8).prop_map(|([now, step], trust)| {
+        let trust = match trust {
+            0 => ClockTrust::No,
+            1 => ClockTrust::Yes,
+            _ => ClockTrust::Since(Span(step)),
+        };
+        let now = EventTime(now);
+        Record::Clock(ClockRecord { now, trust })
+    });
+    prop_oneof![gap, clock]
+}
+
+fn any_block() -> impl Strategy<Value = Block> {
+    prop::collection::vec(any_series(), 1..4).prop_flat_map(|series| {
+        let kinds = series.iter().map(|series| series.kind).collect();
+        let record = prop_oneof![4 => any_reading(kinds), 1 => any_other()];
+        prop::collection::vec(record, 1..40).prop_map(move |records| {
+            let series = series.clone();
+            block_of(Body::Readings { series, records })
+        })
+    })
+}
+
 proptest! {
+    #[test]
+    fn any_block_says_the_same_in_each_format(block in any_block(), cut in any::<(u8, u8)>()) {
+        let count = block.body.len();
+        let (a, b) = (usize::from(cut.0) % count, usize::from(cut.1) % count);
+        let mut id = id_of(&block);
+        let Body::Readings { series, records } = &block.body else { panic!("readings") };
+        (id.first, id.last) = (Offset(100 + a.min(b) as u64), Offset(100 + a.max(b) as u64));
+        let want = rows_of(series, &records[a.min(b)..=a.max(b)]);
+        for (format, zstd) in [
+            (Format::Json, false),
+            (Format::Json, true),
+            (Format::Compact, false),
+            (Format::Compact, true),
+        ] {
+            let payload = Encoding { format, zstd }.render_block(&id, &block).unwrap();
+            let message = DataMessage::parse(&payload).unwrap();
+            let DataBody::Readings { series, records } = &message.body else { panic!("readings") };
+            prop_assert_eq!((&message.id, rows_of(series, records)), (&id, want.clone()));
+            // And as a sink keeps it.
+            let [kept] = &message.to_compact(id.first, id.last)[..] else { panic!("one") };
+            let kept = DataMessage::parse(kept).unwrap();
+            let DataBody::Readings { series, records } = &kept.body else { panic!("readings") };
+            prop_assert_eq!((&kept.id, rows_of(series, records)), (&id, want.clone()));
+        }
+    }
+
     #[test]
     fn figures_keep_value_and_scale((value, scale) in any_figure()) {
         let block = one(ValueKind::Scaled { scale }, value);
