@@ -246,3 +246,6 @@ fn password(
         (Some(_), Some(env)) => Err(env.error("cannot stand beside a password_file")),
     }
 }
+
+#[cfg(test)]
+mod tests;

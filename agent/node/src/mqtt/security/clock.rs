@@ -60,6 +60,10 @@ pub(in crate::mqtt) fn sentence(error: &CertificateError, clock: LocalClock) -> 
             "the broker's certificate is not signed by any authority that we trust: \
              give the one that signed it as ca_file",
         ),
+        CertificateError::BadSignature => String::from(
+            "the broker's certificate names an authority that we trust and is signed with another \
+             key: has that authority been made anew? Give the new one as ca_file",
+        ),
         CertificateError::NotValidForNameContext {
             expected,
             presented,
