@@ -22,6 +22,7 @@ fn receiver(dir: &Path, port: u16) -> UpstreamProcess {
             ..BrokerConfig::plain(&format!("127.0.0.1:{port}"), "upstream-1")
         },
         sink: SinkKind::Embedded,
+        postgres: None,
         socket: dir.join("upstream.sock"),
     };
     UpstreamProcess::spawn(&config, &(Arc::new(|_: &str| {}) as _)).unwrap()

@@ -29,6 +29,7 @@ pub(super) fn config(dir: &Path, port: u16) -> UpstreamConfig {
             ..BrokerConfig::plain(&format!("127.0.0.1:{port}"), "upstream-1")
         },
         sink: SinkKind::Embedded,
+        postgres: None,
         socket: dir.join("upstream.sock"),
     }
 }

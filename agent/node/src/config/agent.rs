@@ -10,6 +10,7 @@ use forebay_wire::limits::LOG_LEVEL_MAX;
 
 use super::broker::{BrokerConfig, broker};
 use super::error::ConfigError;
+use super::postgres::{PostgresConfig, postgres};
 use super::reader::{Field, Source, Table};
 use super::schema_agent::{AGENT, DEVICE, QUERY, UPSTREAM};
 
@@ -49,6 +50,8 @@ pub struct UpstreamConfig {
     pub data_dir: PathBuf,
     pub broker: BrokerConfig,
     pub sink: SinkKind,
+    /// Of the sink postgres.
+    pub postgres: Option<PostgresConfig>,
     pub socket: PathBuf,
 }
 
@@ -177,11 +180,17 @@ pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamCon
     }
     let data_dir = folder.join(table.need("data_dir")?.text()?);
     let id = client_id(&table.need("client_id")?)?;
+    let sink = table.need("sink")?.one_of(&[
+        ("embedded", SinkKind::Embedded),
+        ("postgres", SinkKind::Postgres),
+    ])?;
     Ok(Some(UpstreamConfig {
         broker: broker(&table, folder, id)?,
-        sink: table
-            .need("sink")?
-            .one_of(&[("embedded", SinkKind::Embedded)])?,
+        sink,
+        postgres: match sink {
+            SinkKind::Embedded | SinkKind::Files => None,
+            SinkKind::Postgres => Some(postgres(source, folder)?),
+        },
         socket: socket(&table, folder, data_dir.join("upstream.sock"))?,
         data_dir,
     }))

@@ -12,6 +12,7 @@ pub mod error;
 pub mod forward;
 pub mod log;
 pub mod port;
+pub mod postgres;
 pub mod reader;
 pub mod reference;
 pub mod schema;
@@ -34,13 +35,14 @@ pub use self::error::{ConfigError, Place};
 pub use self::forward::ForwardConfig;
 pub use self::log::{LogConfig, SyncMode};
 pub use self::port::DevicePort;
+pub use self::postgres::{PartitionSize, PostgresConfig, PostgresPassword};
 pub use self::reference::reference;
 
 use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 10] = [
+pub const SECTIONS: [&Section; 11] = [
     &schema_agent::AGENT,
     &port::DEVICE_PORT,
     &schema_agent::DEVICE,
@@ -51,6 +53,7 @@ pub const SECTIONS: [&Section; 10] = [
     &schema_agent::FORWARD,
     &schema_agent::QUERY,
     &schema_agent::UPSTREAM,
+    &postgres::POSTGRES,
 ];
 
 /// A whole config file, checked.

@@ -21,5 +21,8 @@ mod command;
 pub use command::{UpstreamArgs, run, status_text};
 pub use ledger::ledger_text;
 pub use process::UpstreamProcess;
-pub use sink::{EmbeddedSink, RowFilter, SinkError};
+pub use sink::{
+    Committed, EmbeddedSink, Extent, ExtentKind, PostgresSink, RowFilter, Sink, SinkError, open,
+    open_existing,
+};
 pub use snapshot::UpstreamSnapshot;

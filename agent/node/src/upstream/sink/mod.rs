@@ -17,14 +17,16 @@ use forebay_core::upstream::batch::{Batch, Loaded};
 use forebay_core::upstream::keys::Source;
 use forebay_core::upstream::rows::{BadRows, StoredRow};
 
-use crate::config::{SinkKind, UpstreamConfig};
+use crate::config::{PostgresConfig, SinkKind, UpstreamConfig};
 use crate::store::OpenError;
 
 mod embedded;
 mod filter;
+mod postgres;
 
 pub use embedded::EmbeddedSink;
 pub use filter::RowFilter;
+pub use postgres::PostgresSink;
 
 /// What became of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,10 +120,16 @@ pub struct Extent {
 pub fn open(config: &UpstreamConfig) -> Result<Box<dyn Sink>, SinkError> {
     match config.sink {
         SinkKind::Embedded => Ok(Box::new(EmbeddedSink::open(&config.data_dir)?)),
-        SinkKind::Postgres | SinkKind::Files => Err(SinkError::said(
+        SinkKind::Postgres => Ok(Box::new(PostgresSink::open(postgres_of(config)?)?)),
+        SinkKind::Files => Err(SinkError::said(
             "this program has no such sink: set sink = \"embedded\"",
         )),
     }
+}
+
+fn postgres_of(config: &UpstreamConfig) -> Result<&PostgresConfig, SinkError> {
+    let section = config.postgres.as_ref();
+    section.ok_or_else(|| SinkError::said("sink = \"postgres\" needs a [postgres]"))
 }
 
 /// Opens a sink that must exist.
@@ -131,7 +139,8 @@ pub fn open(config: &UpstreamConfig) -> Result<Box<dyn Sink>, SinkError> {
 pub fn open_existing(config: &UpstreamConfig) -> Result<Box<dyn Sink>, SinkError> {
     match config.sink {
         SinkKind::Embedded => Ok(Box::new(EmbeddedSink::open_existing(&config.data_dir)?)),
-        SinkKind::Postgres | SinkKind::Files => open(config),
+        SinkKind::Postgres => Ok(Box::new(PostgresSink::open_existing(postgres_of(config)?)?)),
+        SinkKind::Files => open(config),
     }
 }
 
