@@ -42,8 +42,8 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             seed: 1,
-            devices: 6,
-            hz: 40.0,
+            devices: 12,
+            hz: 20.0,
             ring: 8192,
             partitions: 1,
             forward: "ack_timeout = \"500ms\"\nbackoff_max = \"200ms\"\n".to_owned(),

@@ -63,7 +63,11 @@ impl Kind {
             partitions: schedule.partitions,
             ..Plan::default()
         };
-        plan.forward += &format!("window = {}\n", schedule.window);
+        let Self { sink, protocol } = self;
+        let client = format!("protocol = \"{protocol}\"\n");
+        let Schedule { window, order, .. } = schedule;
+        plan.forward += &format!("{client}window = {window}\norder = \"{order}\"\n");
+        plan.upstream += &format!("{client}sink = \"{sink}\"\n");
         plan
     }
 }

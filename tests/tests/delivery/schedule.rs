@@ -46,6 +46,7 @@ pub(crate) struct Step {
 pub(crate) struct Schedule {
     pub(crate) partitions: u64,
     pub(crate) window: u64,
+    pub(crate) order: &'static str,
     /// Readings that a device keeps: with few, some are lost and declared.
     pub(crate) ring: u32,
     pub(crate) steps: Vec<Step>,
@@ -70,21 +71,21 @@ fn spoil(kind: u64, faults: &mut Faults, dice: &mut Dice) {
         1 => faults.hold_acks = true,
         2 => faults.reverse_acks = 2 + share(30) as usize,
         3 => faults.double_ack = share(1_000),
-        4 => faults.missing_ack = share(100),
-        5 => faults.unknown_ack = share(50),
+        4 => faults.missing_ack = share(200),
+        5 => faults.unknown_ack = share(100),
         6 => {
-            faults.refuse = share(300);
+            faults.refuse = share(500);
             faults.reasons = vec![0x97];
         }
         7 => {
-            faults.refuse = share(50);
+            faults.refuse = share(200);
             faults.reasons = vec![0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99];
         }
-        8 => faults.drop = share(100),
+        8 => faults.drop = share(300),
         9 => faults.double = share(500),
         10 => faults.reorder = share(500),
         11 => faults.lose_retained = 1_000,
-        12 => faults.cut_in_packet = share(20),
+        12 => faults.cut_in_packet = share(50),
         13 => faults.forget = Forget::Said,
         14 => faults.forget = Forget::Silently,
         15 => faults.receive_max = Some(share(4) as u16),
@@ -187,6 +188,7 @@ impl Schedule {
         Self {
             partitions: 1 + dice.below(6),
             window: one_of(&mut dice, &[1, 4, 64, 1000]),
+            order: one_of(&mut dice, &["oldest_first", "oldest_first", "live_first"]),
             ring: one_of(&mut dice, &[64, 1024, 8192, 8192]),
             steps: (0..steps).map(|_| Step::draw(&mut dice)).collect(),
         }
