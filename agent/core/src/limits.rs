@@ -25,8 +25,13 @@ pub const OPENINGS_KEPT_MAX: usize = 64;
 pub const COMMITS_PER_SYNC_MAX: usize = 64;
 /// Requests that may wait for the storage thread.
 pub const STORE_REQUESTS_MAX: usize = 256;
-/// Epochs of one partition that the upstream tells apart; older ones are merged.
+/// Openings of one partition that the upstream tells apart; those of which nothing came
+/// for longest are merged.
 pub const EPOCH_RUNS_MAX: usize = 32;
+/// Openings that are named of merged ones, beside the lowest.
+pub const MERGED_OPENINGS_MAX: usize = 64;
+/// Openings of one log by which clones are known; the lowest are forgotten.
+pub const LOG_OPENINGS_MAX: usize = 256;
 /// Ranges of applied offsets per epoch: one hole more is refused and asked again.
 pub const OFFSET_RANGES_MAX: usize = 256;
 /// Partitions of all gateways and logs that one upstream knows.
@@ -41,6 +46,8 @@ pub const HOLE_PATIENCE_US: u64 = 2_000_000;
 /// How often one hole is asked for: what the gateway cannot read any more would
 /// else be asked for ever, with all that comes after it.
 pub const RESENDS_MAX: u32 = 6;
+/// Second disks of a log that one batch tells of; all are counted.
+pub const CLONES_TOLD_MAX: usize = 16;
 /// Rejected messages that an upstream keeps for whoever looks for the cause.
 pub const REJECTED_KEPT_MAX: u64 = 1024;
 /// Bytes of a rejected payload that are kept.
@@ -63,8 +70,9 @@ pub const JSON_DEPTH_MAX: usize = 32;
 /// Most marks in one ack message of the upstream: streams times partitions of
 /// one gateway.
 pub const ACK_MARKS_MAX: usize = 1024;
-/// Runs of one mark, of a log that has more than one history; and of all marks of one
-/// ack message.
+/// Openings of a partition of a log that has more than one history of which an ack tells,
+/// runs of one mark, and of all marks of one ack message.
+pub const ACK_OPENINGS_MAX: usize = 8;
 pub const ACK_RUNS_PER_MARK_MAX: usize = 8;
 pub const ACK_RUNS_MAX: usize = 256;
 /// Largest ack message, command or status.

@@ -20,6 +20,7 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 pub struct Receiver {
     applier: Applier,
     tables: BTreeMap<Table, Rows>,
+    versions: BTreeMap<GatewayName, u64>,
     /// Messages of the batch that is not written yet.
     unwritten: Vec<u64>,
     touched: Vec<GatewayName>,
@@ -57,6 +58,7 @@ impl Receiver {
                     nonce[..8].copy_from_slice(&dice.below(u64::MAX).to_le_bytes());
                     self.applier.renew_session(SessionNonce(nonce));
                     self.write();
+                    self.applier.committed(Mono(now));
                 }
                 self.say_hello(now, broker, dice);
             }
@@ -108,7 +110,12 @@ impl Receiver {
     }
 
     fn write(&mut self) {
-        for write in embed::writes(&self.applier.take_batch()) {
+        let batch = self.applier.take_batch();
+        for (gateway, version) in &batch.gateways {
+            let held = self.versions.insert(gateway.clone(), version + 1);
+            assert_eq!(held.unwrap_or(0), *version, "it is the only worker");
+        }
+        for write in embed::writes(&batch) {
             let table = self.tables.entry(write.table).or_default();
             match write.value {
                 Some(value) => {
@@ -147,7 +154,7 @@ impl Receiver {
         let loaded = Loaded {
             marks: table(Table::Marks),
             meta: table(Table::Meta),
-            versions: BTreeMap::new(),
+            versions: self.versions.clone(),
         };
         self.applier = Applier::load(loaded).expect("the tables read back");
         self.unwritten.clear();

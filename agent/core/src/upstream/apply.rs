@@ -14,19 +14,22 @@ use bytes::Bytes;
 use forebay_wire::ids::DeviceUid;
 use serde_json::json;
 
-use super::batch::{Applied, Batch, EntryWrite, Loaded, Table, owner};
+use super::batch::{Applied, Batch, EntryWrite, Loaded, Table, is_shared, owner, shared};
 use super::counters::Counters;
 use super::history::Verdict;
 use super::holes::Holes;
 use super::keys::{Source, parse_mark};
-use super::ledger::{DEVICE_PREFIX, LEDGER_KEY, UpstreamLedger};
+use super::known::{CURRENT_PREFIX, Gateways, counters_key};
+use super::ledger::{Counted, DEVICE_PREFIX, LEDGER_KEY, OTHERS_PREFIX, UpstreamLedger};
 use super::ranges::OffsetRange;
+use super::run::Opening;
 use super::state::UpstreamState;
-use crate::limits::{REJECTED_KEPT_MAX, REJECTED_PAYLOAD_BYTES_MAX, REJECTED_TEXT_CHARS_MAX};
-use crate::payload::{
-    AckMessage, Command, DataBody, DataMessage, GatewayName, SessionNonce, parse_data_topic,
+use crate::limits::{
+    CLONES_TOLD_MAX, REJECTED_KEPT_MAX, REJECTED_PAYLOAD_BYTES_MAX, REJECTED_TEXT_CHARS_MAX,
 };
-use crate::record::Record;
+use crate::payload::{
+    AckMessage, Command, DataBody, DataMessage, GatewayName, SessionNonce, parse_data_topic, plain,
+};
 use crate::units::{LogId, Mono, Offset};
 
 /// What became of a message. It may be acked when the batch is durable.
@@ -54,32 +57,45 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-const SESSION_KEY: &[u8] = b"session";
-const COUNTERS_KEY: &[u8] = b"counters";
-const REJECTED_KEY: &[u8] = b"rejected_next";
-const CURRENT_PREFIX: &[u8] = b"current.";
+/// A second disk of one log: restored from a backup, or cloned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloneSeen {
+    pub gateway: GatewayName,
+    pub log_id: LogId,
+    /// The opening that showed it.
+    pub opening: Opening,
+}
+
+pub(super) const SESSION_KEY: &[u8] = b"session";
+pub(super) const REJECTED_KEY: &[u8] = b"rejected_next";
+/// Keys of the clients that were connected: this and the client id.
+const CLIENT_PREFIX: &[u8] = b"client.";
 
 /// See the module's text.
 #[derive(Debug, Default)]
 pub struct Applier {
-    state: UpstreamState,
-    counters: Counters,
-    /// The log that each gateway last sent from.
-    current: BTreeMap<GatewayName, LogId>,
-    session: Option<SessionNonce>,
+    pub(super) state: UpstreamState,
+    pub(super) gateways: Gateways,
+    pub(super) session: Option<SessionNonce>,
+    /// Drawn here and not durable yet.
+    pub(super) renewed: bool,
+    clients: BTreeSet<Vec<u8>>,
     /// Number of the next rejected message.
-    rejected_next: u64,
+    pub(super) rejected_next: u64,
     /// Partitions of which something came since the last [`Applier::committed`].
     touched: BTreeSet<Source>,
+    /// Gateways of which all is loaded anew since then; empty after a start.
+    pub(super) reloaded: BTreeSet<GatewayName>,
+    is_started: bool,
     holes: Holes,
-    ledger: UpstreamLedger,
-    versions: BTreeMap<GatewayName, u64>,
-    applied: Vec<Applied>,
+    pub(super) ledger: UpstreamLedger,
+    pub(super) applied: Vec<Applied>,
     /// Gateways of the batch that was taken last.
     taken: Vec<GatewayName>,
     /// Later writes of one key replace earlier ones.
-    others: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
-    bytes: usize,
+    pub(super) others: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    pub(super) bytes: usize,
+    clones: Vec<CloneSeen>,
 }
 
 impl Applier {
@@ -88,59 +104,61 @@ impl Applier {
     /// # Errors
     /// When an entry cannot be read or contradicts another.
     pub fn load(loaded: Loaded) -> Result<Self, LoadError> {
-        let Loaded {
-            marks,
-            meta,
-            versions,
-        } = loaded;
+        let mut applier = Self::default();
+        applier.take_over(loaded)?;
+        let Counters {
+            readings,
+            gap_records,
+            ..
+        } = applier.counters();
+        applier.ledger.loaded(readings + gap_records > 0);
+        Ok(applier)
+    }
+
+    /// Takes over entries that are stored; nothing that they say may be known.
+    pub(super) fn take_over(&mut self, loaded: Loaded) -> Result<(), LoadError> {
         let bad = |what: &str, key: &[u8]| LoadError {
             said: format!(
                 "{what} at key {:?} cannot be read",
                 key.escape_ascii().to_string()
             ),
         };
-        let marks = marks
+        let marks = loaded
+            .marks
             .into_iter()
             .map(|(key, value)| parse_mark(&key, &value).ok_or_else(|| bad("the mark", &key)));
-        let marks = marks.collect::<Result<Vec<_>, _>>()?;
-        let state = UpstreamState::load(marks).map_err(|source| LoadError {
+        let mut marks = marks.collect::<Result<Vec<_>, _>>()?;
+        // Runs of one partition together, whatever their keys sort like.
+        marks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.state.load(marks).map_err(|source| LoadError {
             said: format!("the marks of {source:?} contradict each other"),
         })?;
-        let mut applier = Self {
-            touched: state.sources().collect(),
-            state,
-            versions,
-            ..Self::default()
-        };
-        for (key, value) in meta {
-            applier
-                .load_meta(&key, &value)
+        for (gateway, version) in loaded.versions {
+            self.gateways.restore(gateway, version);
+        }
+        for (key, value) in loaded.meta {
+            self.load_meta(&key, &value)
                 .ok_or_else(|| bad("the entry", &key))?;
         }
-        let Counters {
-            readings,
-            gap_records,
-            ..
-        } = applier.counters;
-        applier.ledger.loaded(readings + gap_records > 0);
-        Ok(applier)
+        Ok(())
     }
 
     /// `None` when the entry cannot be read. Unknown keys come from a newer
     /// version that says something more.
     fn load_meta(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
-        if let Some(name) = key.strip_prefix(CURRENT_PREFIX) {
-            let name = std::str::from_utf8(name).ok()?;
-            let log_id = LogId(value.try_into().ok()?);
-            self.current.insert(GatewayName::new(name).ok()?, log_id);
-        } else if let Some(name) = key.strip_prefix(DEVICE_PREFIX) {
+        if self.gateways.load(key, value)? {
+            return Some(());
+        }
+        if let Some(name) = key.strip_prefix(DEVICE_PREFIX) {
             self.ledger.load_device(name, value)?;
+        } else if let Some(name) = key.strip_prefix(OTHERS_PREFIX) {
+            self.ledger.load_others(name, value)?;
+        } else if let Some(client) = key.strip_prefix(CLIENT_PREFIX) {
+            self.clients.insert(client.to_vec());
         } else if key == LEDGER_KEY {
             self.ledger.load_head(value)?;
         } else if key == SESSION_KEY {
             self.session = Some(SessionNonce(value.try_into().ok()?));
-        } else if key == COUNTERS_KEY {
-            self.counters = Counters::from_bytes(value)?;
         } else if key == REJECTED_KEY {
             self.rejected_next = u64::from_be_bytes(value.try_into().ok()?);
         }
@@ -149,59 +167,72 @@ impl Applier {
 
     /// Takes a message.
     pub fn handle(&mut self, topic: &str, payload: Bytes) -> Outcome {
-        self.counters.messages += 1;
         match readable(topic, &payload) {
-            Ok((message, range)) => self.apply(topic, payload, message, range),
-            Err(reason) => self.reject(topic, payload.len(), &payload, reason),
+            Ok((message, payload)) => {
+                let gateway = &message.id.gateway;
+                self.gateways.entry(gateway).fresh.messages += 1;
+                self.judge(Arc::new(message), payload)
+            }
+            Err(reason) => {
+                self.gateways.none().fresh.messages += 1;
+                self.reject(topic, payload.len(), &payload, reason)
+            }
         }
     }
 
     /// Notes a message of which no payload is at hand.
     pub fn handle_unfit(&mut self, topic: &str, payload_bytes: usize) -> Outcome {
-        self.counters.messages += 1;
+        self.gateways.none().fresh.messages += 1;
         let reason = "too large, or its topic is no text".to_owned();
         self.reject(topic, payload_bytes, b"", reason)
     }
 
-    fn apply(
-        &mut self,
-        topic: &str,
-        payload: Bytes,
-        message: DataMessage,
-        range: OffsetRange,
-    ) -> Outcome {
+    /// What in the message is new goes into the batch.
+    pub(super) fn judge(&mut self, message: Arc<DataMessage>, payload: Bytes) -> Outcome {
         let id = &message.id;
         let gateway = id.gateway.clone();
         let missing = message.body.records().is_none();
-        let (verdict, marks) = self.state.admit(id, range, missing);
-        let (fresh, duplicates) = match verdict {
+        let admitted = self.state.admit(id, range(&message), missing);
+        let (fresh, duplicates) = match admitted.verdict {
             Verdict::Apply { fresh, duplicates } => (fresh, duplicates),
             Verdict::Full => {
                 let reason = "as many partitions as may be known are known".to_owned();
-                return self.reject(topic, payload.len(), &payload, reason);
+                let topic = id.gateway.data_topic(&id.stream, id.partition);
+                return self.reject(&topic, payload.len(), &payload, reason);
             }
             Verdict::Beyond => {
-                self.counters.beyond += 1;
+                self.gateways.entry(&gateway).fresh.beyond += 1;
                 return Outcome::Beyond { gateway };
             }
         };
         self.touched.insert(Source::of(id));
-        self.counters.duplicates += duplicates;
-        for part in &fresh {
-            self.count(&message, *part);
+        let counted = self.count(&message, &fresh);
+        let known = self.gateways.entry(&gateway);
+        known.fresh.add(counted);
+        known.fresh.duplicates += duplicates;
+        known.fresh.clones += u64::from(admitted.is_clone);
+        let moved = known.log_id.replace(id.log_id) != Some(id.log_id);
+        for mark in admitted.marks {
+            self.put(mark.table, mark.key, mark.value);
         }
-        for mark in marks {
-            self.put(Table::Marks, mark.key, mark.value);
-        }
-        if self.current.get(&gateway) != Some(&id.log_id) {
-            self.current.insert(gateway.clone(), id.log_id);
+        if moved {
             let key = [CURRENT_PREFIX, gateway.as_str().as_bytes()].concat();
             self.put(Table::Meta, key, Some(id.log_id.0.to_vec()));
+        }
+        if admitted.is_clone && self.clones.len() < CLONES_TOLD_MAX {
+            self.clones.push(CloneSeen {
+                gateway: gateway.clone(),
+                log_id: id.log_id,
+                opening: Opening {
+                    epoch: id.epoch,
+                    nonce: id.nonce,
+                },
+            });
         }
         if !fresh.is_empty() {
             self.bytes += payload.len();
             self.applied.push(Applied {
-                message: Arc::new(message),
+                message,
                 payload,
                 fresh,
             });
@@ -209,35 +240,25 @@ impl Applier {
         Outcome::Taken { gateway }
     }
 
-    /// Counts the records of the message whose offsets are in `part`.
-    fn count(&mut self, message: &DataMessage, part: OffsetRange) {
+    /// Counts the records of the message that are new.
+    fn count(&mut self, message: &DataMessage, fresh: &[OffsetRange]) -> Counters {
         let index = |offset: Offset| {
             let index = usize::try_from(offset.0 - message.id.first.0);
             index.expect("a part lies inside of its message")
         };
-        match &message.body {
-            DataBody::Missing(_) => {
-                self.counters.missing = self.counters.missing.saturating_add(part.count());
+        let mut sum = Counters::default();
+        for part in fresh {
+            match &message.body {
+                DataBody::Missing(_) => sum.missing = sum.missing.saturating_add(part.count()),
+                DataBody::Readings { series, records } => {
+                    let records = &records[index(part.start())..index(part.end())];
+                    let counted = self.ledger.take(&message.id.gateway, series, records);
+                    sum.add(counters(counted));
+                }
+                DataBody::Rows(_) => sum.rows += part.count(),
             }
-            DataBody::Readings { series, records } => {
-                let records = &records[index(part.start())..index(part.end())];
-                self.ledger.take(&message.id.gateway, series, records);
-                records.iter().for_each(|record| self.count_record(record));
-            }
-            DataBody::Rows(_) => self.counters.rows += part.count(),
         }
-    }
-
-    fn count_record(&mut self, record: &Record) {
-        match record {
-            Record::Reading(_) => self.counters.readings += 1,
-            Record::Gap(gap) => {
-                self.counters.gap_records += 1;
-                let sum = self.counters.gap_readings.saturating_add(gap.count);
-                self.counters.gap_readings = sum;
-            }
-            Record::Clock(_) => self.counters.clock_records += 1,
-        }
+        sum
     }
 
     fn reject(
@@ -247,7 +268,7 @@ impl Applier {
         payload: &[u8],
         reason: String,
     ) -> Outcome {
-        self.counters.rejected += 1;
+        self.gateways.none().fresh.rejected += 1;
         let short = |text: &str| {
             text.chars()
                 .take(REJECTED_TEXT_CHARS_MAX)
@@ -260,20 +281,24 @@ impl Applier {
             "payload_bytes": payload_bytes,
             "payload": String::from_utf8_lossy(kept),
         });
+        self.keep_rejected(entry.to_string().into_bytes());
+        Outcome::Rejected { reason }
+    }
+
+    /// Numbers a rejected message; the oldest makes room.
+    pub(super) fn keep_rejected(&mut self, value: Vec<u8>) {
         let number = self.rejected_next;
         self.rejected_next = number.wrapping_add(1);
         let key = |number: u64| number.to_be_bytes().to_vec();
-        let value = entry.to_string().into_bytes();
         self.put(Table::Rejected, key(number), Some(value));
         if let Some(oldest) = number.checked_sub(REJECTED_KEPT_MAX) {
             self.put(Table::Rejected, key(oldest), None);
         }
         let next = key(self.rejected_next);
         self.put(Table::Meta, REJECTED_KEY.to_vec(), Some(next));
-        Outcome::Rejected { reason }
     }
 
-    fn put(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+    pub(super) fn put(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
         self.others.insert((table, key), value);
     }
@@ -282,6 +307,7 @@ impl Applier {
     /// acked to gateways.
     pub fn renew_session(&mut self, session: SessionNonce) {
         self.session = Some(session);
+        self.renewed = true;
         self.put(Table::Meta, SESSION_KEY.to_vec(), Some(session.0.to_vec()));
     }
 
@@ -289,6 +315,17 @@ impl Applier {
     #[must_use]
     pub fn session(&self) -> Option<SessionNonce> {
         self.session
+    }
+
+    /// Remembers that a client has been connected; false when that was known. One that
+    /// is new to a group has lost nothing when its broker does not know it.
+    pub fn note_client(&mut self, client: &str) -> bool {
+        let is_new = self.clients.insert(client.as_bytes().to_vec());
+        if is_new {
+            let key = [CLIENT_PREFIX, client.as_bytes()].concat();
+            self.put(Table::Meta, key, Some(Vec::new()));
+        }
+        is_new
     }
 
     /// Bytes that the batch has so far, about.
@@ -300,8 +337,16 @@ impl Applier {
     /// Lets the next batch store the counters even when nothing else is new: on a
     /// clean stop, so that duplicates since the last row count too.
     pub fn keep_counters(&mut self) {
-        let counters = self.counters.to_bytes();
-        self.put(Table::Meta, COUNTERS_KEY.to_vec(), Some(counters));
+        for gateway in self.gateways.uncounted() {
+            self.put_counters(&gateway);
+        }
+    }
+
+    fn put_counters(&mut self, gateway: &GatewayName) {
+        let known = self.gateways.get(gateway);
+        let total = known.map_or_else(Counters::default, super::known::Known::total);
+        let key = counters_key(gateway);
+        self.put(Table::Meta, key, Some(total.to_bytes()));
     }
 
     /// What one transaction makes durable; empty when nothing is new.
@@ -309,50 +354,65 @@ impl Applier {
         if self.applied.is_empty() && self.others.is_empty() {
             return Batch::default();
         }
-        self.keep_counters();
         for (key, value) in self.ledger.take_writes() {
             self.put(Table::Meta, key, Some(value));
         }
-        self.bytes = 0;
         let applied = std::mem::take(&mut self.applied);
-        let entries = std::mem::take(&mut self.others);
-        let entries: Vec<_> = entries
-            .into_iter()
-            .map(|((table, key), value)| EntryWrite { table, key, value })
-            .collect();
-        let messages = applied
-            .iter()
-            .map(|applied| applied.message.id.gateway.clone());
-        let owners = entries.iter().map(|entry| owner(entry.table, &entry.key));
-        let gateways: BTreeSet<_> = messages.chain(owners).collect();
+        let messages = applied.iter().map(|applied| &applied.message.id.gateway);
+        let entries = self.others.keys();
+        let owners = entries.map(|(table, key)| owner(*table, key));
+        let gateways: BTreeSet<_> = messages.cloned().chain(owners).collect();
+        for gateway in &gateways {
+            self.put_counters(gateway);
+        }
+        self.bytes = 0;
+        let entries = std::mem::take(&mut self.others).into_iter();
+        let entries = entries.map(|((table, key), value)| EntryWrite { table, key, value });
         self.taken = gateways.iter().cloned().collect();
         let versioned = |name| {
-            let version = self.versions.get(&name).copied();
-            (name, version.unwrap_or(0))
+            let known = self.gateways.get(&name);
+            let version = known.map_or(0, |known| known.version);
+            (name, version)
         };
         Batch {
             applied,
-            entries,
+            entries: entries.collect(),
             gateways: gateways.into_iter().map(versioned).collect(),
         }
     }
 
-    /// The batch is durable: holes in what is applied now are watched.
+    /// The batch that was taken last is durable, and nothing was handled since:
+    /// holes in what is applied now are watched.
     pub fn committed(&mut self, now: Mono) {
         for gateway in std::mem::take(&mut self.taken) {
-            *self.versions.entry(gateway).or_default() += 1;
+            let known = self.gateways.entry(&gateway);
+            known.version += 1;
+            known.stored = known.total();
+            known.fresh = Counters::default();
         }
-        for source in std::mem::take(&mut self.touched) {
-            if let Some(history) = self.state.history(&source) {
-                self.holes.note(&source, history.next(), history.end(), now);
+        self.renewed = false;
+        let mut touched = std::mem::take(&mut self.touched);
+        for gateway in std::mem::take(&mut self.reloaded) {
+            touched.extend(self.holes.of(&gateway));
+            let holes = self.state.holes(Some(&gateway)).into_iter();
+            touched.extend(holes.map(|(source, ..)| source));
+        }
+        if !self.is_started {
+            self.is_started = true;
+            for (source, from, until) in self.state.holes(None) {
+                self.holes.note(&source, from, until, now);
             }
+        }
+        for source in touched {
+            let (from, until) = self.state.hole(&source);
+            self.holes.note(&source, from, until, now);
         }
     }
 
     /// A gateway to be asked to send again, because a hole stays.
     pub fn poll_resend(&mut self, now: Mono) -> Option<(GatewayName, Command)> {
         let (source, command) = self.holes.poll(now)?;
-        self.counters.resends += 1;
+        self.gateways.entry(&source.gateway).fresh.resends += 1;
         Some((source.gateway, command))
     }
 
@@ -372,25 +432,26 @@ impl Applier {
     /// the batch so far is durable. `None` for a gateway of which nothing came.
     #[must_use]
     pub fn ack_message(&self, gateway: &GatewayName) -> Option<AckMessage> {
-        let log_id = *self.current.get(gateway)?;
+        let known = self.gateways.get(gateway)?;
+        let log_id = known.log_id?;
         Some(AckMessage {
             gateway: gateway.clone(),
             session: self.session?,
-            seq: 0,
+            seq: known.version,
             log_id,
             marks: self.state.marks(gateway, log_id),
         })
     }
 
     /// Gateways from which something was taken.
-    pub fn gateways(&self) -> impl ExactSizeIterator<Item = &GatewayName> {
-        self.current.keys()
+    pub fn gateways(&self) -> impl Iterator<Item = &GatewayName> {
+        self.gateways.names()
     }
 
     /// Since the sink was created.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.gateways.total()
     }
 
     /// What was applied of each device.
@@ -409,13 +470,49 @@ impl Applier {
     pub fn partitions(&self) -> usize {
         self.state.partitions()
     }
+
+    /// Second disks of a log that showed since the last call; at most
+    /// CLONES_TOLD_MAX.
+    pub fn take_clones(&mut self) -> Vec<CloneSeen> {
+        std::mem::take(&mut self.clones)
+    }
+
+    /// Logs that have more than one history.
+    pub fn forked(&self) -> impl Iterator<Item = (&GatewayName, LogId)> {
+        self.state.forked()
+    }
 }
 
-fn readable(topic: &str, payload: &[u8]) -> Result<(DataMessage, OffsetRange), String> {
+fn counters(counted: Counted) -> Counters {
+    Counters {
+        readings: counted.readings,
+        gap_records: counted.gap_records,
+        gap_readings: counted.gap_readings,
+        clock_records: counted.clock_records,
+        ..Counters::default()
+    }
+}
+
+/// The offsets of a message that was found readable.
+pub(super) fn range(message: &DataMessage) -> OffsetRange {
+    let range = OffsetRange::inclusive(message.id.first, message.id.last);
+    range.expect("what is readable has offsets")
+}
+
+/// The message, and its payload as it is without compression.
+fn readable(topic: &str, payload: &Bytes) -> Result<(DataMessage, Bytes), String> {
     let Some((gateway, stream, partition)) = parse_data_topic(topic) else {
         return Err("the topic is none of data".to_owned());
     };
-    let message = DataMessage::parse(payload).map_err(|error| error.to_string())?;
+    if is_shared(&gateway) {
+        let name = shared();
+        return Err(format!("no gateway may have the name {name:?}"));
+    }
+    let payload = match plain(payload).map_err(|error| error.to_string())? {
+        std::borrow::Cow::Borrowed(_) => payload.clone(),
+        std::borrow::Cow::Owned(plain) => Bytes::from(plain),
+    };
+    let message = DataMessage::parse(&payload).map_err(|error| error.to_string())?;
     let id = &message.id;
     if (&id.gateway, &id.stream, id.partition) != (&gateway, &stream, partition) {
         return Err(format!(
@@ -423,7 +520,8 @@ fn readable(topic: &str, payload: &[u8]) -> Result<(DataMessage, OffsetRange), S
             id.gateway, id.stream, id.partition.0
         ));
     }
-    let range = OffsetRange::inclusive(id.first, id.last)
-        .ok_or_else(|| format!("offsets {} to {}", id.first.0, id.last.0))?;
-    Ok((message, range))
+    if OffsetRange::inclusive(id.first, id.last).is_none() {
+        return Err(format!("offsets {} to {}", id.first.0, id.last.0));
+    }
+    Ok((message, payload))
 }

@@ -73,11 +73,19 @@ pub struct Loaded {
     pub versions: BTreeMap<GatewayName, u64>,
 }
 
-/// Who owns the entries that are of no gateway. A gateway of this name would share
-/// their version, which harms nobody.
+const SHARED: &str = ".";
+
+/// Who owns the entries that are of no gateway. Data of a gateway of this name is
+/// rejected.
 #[must_use]
 pub fn shared() -> GatewayName {
-    GatewayName::new(".").expect("a dot is a name")
+    GatewayName::new(SHARED).expect("a dot is a name")
+}
+
+/// Whether this is [`shared`].
+#[must_use]
+pub fn is_shared(gateway: &GatewayName) -> bool {
+    gateway.as_str() == SHARED
 }
 
 /// Whose version guards an entry: that of the gateway that it is of, or of

@@ -1,4 +1,4 @@
-//! What the upstream counts, from the creation of its sink on. Stored with the rows,
+//! What the upstream counts, from the creation of its sink on, gateway by gateway. Stored with the rows,
 //! so that a restart neither forgets nor doubles what was applied; a kill forgets
 //! the duplicates and messages since the last row.
 
@@ -27,14 +27,16 @@ pub struct Counters {
     pub missing: u64,
     /// Records of the gateway's clock applied.
     pub clock_records: u64,
+    /// Openings that showed a second disk of one log: restored from a backup, or cloned.
+    pub clones: u64,
 }
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// How many counters older versions have: the first ones of this.
-const OLDER: [(u8, usize); 2] = [(1, 9), (2, 10)];
+const OLDER: [(u8, usize); 3] = [(1, 9), (2, 10), (3, 11)];
 
 impl Counters {
-    fn fields(&mut self) -> [&mut u64; 11] {
+    fn fields(&mut self) -> [&mut u64; 12] {
         [
             &mut self.messages,
             &mut self.readings,
@@ -47,7 +49,15 @@ impl Counters {
             &mut self.resends,
             &mut self.missing,
             &mut self.clock_records,
+            &mut self.clones,
         ]
+    }
+
+    /// Adds what another has counted.
+    pub fn add(&mut self, mut other: Self) {
+        for (sum, more) in self.fields().into_iter().zip(other.fields()) {
+            *sum = sum.saturating_add(*more);
+        }
     }
 
     /// Version, then each counter as u64, big-endian.
@@ -96,16 +106,17 @@ mod tests {
             assert_eq!(Counters::from_bytes(&bytes[..cut]), None, "{cut}");
         }
         assert_eq!(Counters::from_bytes(&[&bytes[..], &[0]].concat()), None);
-        assert_eq!(Counters::from_bytes(&[&[4], &bytes[1..]].concat()), None);
+        assert_eq!(Counters::from_bytes(&[&[5], &bytes[1..]].concat()), None);
         for (version, count) in OLDER {
             let old = [&[version], &bytes[1..=8 * count]].concat();
             let read = Counters::from_bytes(&old).expect("an older version");
-            let missing = if count < 10 { 0 } else { counters.missing };
+            let from = |least, value| if count < least { 0 } else { value };
             assert_eq!(
                 read,
                 Counters {
-                    missing,
-                    clock_records: 0,
+                    missing: from(10, counters.missing),
+                    clock_records: from(11, counters.clock_records),
+                    clones: 0,
                     ..counters
                 },
                 "{version}"

@@ -2,15 +2,17 @@
 //! every stand-in for it in tests, makes of one. Byte tables:
 //! `agent/core/docs/upstream.md`.
 //!
-//! Always holds: a row's key must be new, so a second application fails. Bound: the
-//! batch's. Knows no disk.
+//! Always holds: a row's key must be new, so a second application fails. A message that
+//! came compact is kept as it came, no record of it is touched. Bound: the batch's.
+//! Knows no disk.
 
+use super::apply::range;
 use super::batch::{Applied, Batch, Table};
 use super::keys::{RowKey, Source};
 use super::ranges::OffsetRange;
-use super::rows::pieces;
-use crate::payload::{DataBody, push_row};
-use crate::record::{Missing, Record, missing_name};
+use super::rows::compact_pieces;
+use super::run::Opening;
+use crate::payload::{Compact, is_compact};
 use crate::units::Offset;
 
 /// One write of a transaction.
@@ -46,33 +48,28 @@ pub fn writes(batch: &Batch) -> Vec<SinkWrite> {
 /// The rows of the message whose offsets are in `part`.
 fn push_rows(out: &mut Vec<SinkWrite>, applied: &Applied, part: OffsetRange) {
     let message = &applied.message;
-    let index = |offset: Offset| {
-        let index = usize::try_from(offset.0 - message.id.first.0);
-        index.expect("a part lies inside of its message")
-    };
-    let indices = || index(part.start())..index(part.end());
-    let texts: Vec<Vec<u8>>;
-    let rows: Vec<&[u8]> = match &message.body {
-        DataBody::Missing(reason) => {
-            texts = vec![missing_row(*reason, part).into_bytes()];
-            texts.iter().map(Vec::as_slice).collect()
-        }
-        DataBody::Readings { series, records } => {
-            let text = |record: &Record| {
-                let mut out = Vec::new();
-                push_row(series, record, &mut out);
-                out
-            };
-            texts = records[indices()].iter().map(text).collect();
-            texts.iter().map(Vec::as_slice).collect()
-        }
-        DataBody::Rows(rows) => rows[indices()].iter().map(Vec::as_slice).collect(),
-    };
-    for (chunk, value) in (0..).zip(pieces(&rows)) {
+    if part == range(message) && is_compact(&applied.payload) {
+        push_group(out, applied, part.start(), &applied.payload);
+        return;
+    }
+    let last = Offset(part.end().0 - 1);
+    for payload in message.to_compact(part.start(), last) {
+        let compact = Compact::open(&payload);
+        let first = compact.expect("it was made just now").id.first;
+        push_group(out, applied, first, &payload);
+    }
+}
+
+fn push_group(out: &mut Vec<SinkWrite>, applied: &Applied, first: Offset, payload: &[u8]) {
+    let id = &applied.message.id;
+    for (chunk, value) in (0..).zip(compact_pieces(payload)) {
         let key = RowKey {
-            source: Source::of(&message.id),
-            epoch: message.id.epoch,
-            first: part.start(),
+            source: Source::of(id),
+            opening: Opening {
+                epoch: id.epoch,
+                nonce: id.nonce,
+            },
+            first,
             chunk,
         };
         out.push(SinkWrite {
@@ -82,14 +79,4 @@ fn push_rows(out: &mut Vec<SinkWrite>, applied: &Applied, part: OffsetRange) {
             must_be_new: true,
         });
     }
-}
-
-/// One row stands for all offsets that will never come, at the first of them.
-fn missing_row(reason: Missing, part: OffsetRange) -> String {
-    format!(
-        "{{\"missing\":\"{}\",\"first_offset\":{},\"last_offset\":{}}}",
-        missing_name(reason),
-        part.start().0,
-        part.end().0 - 1
-    )
 }

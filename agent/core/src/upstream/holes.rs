@@ -6,18 +6,20 @@
 //!
 //! Always holds: a hole that does not close is asked for after HOLE_PATIENCE_US,
 //! then after twice as long each time, RESENDS_MAX times; one that gets smaller
-//! starts anew. Bound: one entry per partition that has a hole. Reads no clock.
+//! starts anew: what a gateway that sends its newest data first fills in is not asked
+//! for, and what is lost of that is. Bound: one entry per partition that has a hole. Reads no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::keys::Source;
 use crate::limits::{HOLE_PATIENCE_US, RESENDS_MAX};
-use crate::payload::Command;
+use crate::payload::{Command, GatewayName};
 use crate::units::{Mono, Offset};
 
 #[derive(Debug)]
 struct Hole {
     from: Offset,
+    until: Offset,
     /// `None` when it was asked for often enough.
     ask_at: Option<Mono>,
     asked: u32,
@@ -31,11 +33,12 @@ pub struct Holes {
 }
 
 impl Holes {
-    /// All of a partition is applied below `next`, and something up to `end`.
-    pub fn note(&mut self, source: &Source, next: Offset, end: Offset, now: Mono) {
+    /// The first hole of a partition: `until` is where the first of what is known
+    /// behind it begins; not above `from` when there is none.
+    pub fn note(&mut self, source: &Source, from: Offset, until: Offset, now: Mono) {
         let known = self.holes.get(source);
-        let is_open = next < end;
-        if known.is_some_and(|hole| is_open && hole.from == next) {
+        let is_open = from < until;
+        if known.is_some_and(|hole| is_open && (hole.from, hole.until) == (from, until)) {
             return;
         }
         if let Some(old) = self.holes.remove(source)
@@ -47,12 +50,22 @@ impl Holes {
             let ask_at = Mono(now.0.saturating_add(HOLE_PATIENCE_US));
             self.due.insert((ask_at, source.clone()));
             let hole = Hole {
-                from: next,
+                from,
+                until,
                 ask_at: Some(ask_at),
                 asked: 0,
             };
             self.holes.insert(source.clone(), hole);
         }
+    }
+
+    /// Partitions of a gateway that have a hole.
+    #[must_use]
+    pub fn of(&self, gateway: &GatewayName) -> Vec<Source> {
+        let first = Source::first_of(gateway);
+        let holes = self.holes.range(first..);
+        let holes = holes.take_while(|(source, _)| source.gateway == *gateway);
+        holes.map(|(source, _)| source.clone()).collect()
     }
 
     /// The next partition to ask for, and with what. It counts as asked.
@@ -95,7 +108,7 @@ impl Holes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload::{GatewayName, StreamName};
+    use crate::payload::StreamName;
     use crate::units::{LogId, PartitionId};
 
     fn source(partition: u16) -> Source {
@@ -128,12 +141,27 @@ mod tests {
             now += P << n;
             assert_eq!(holes.next_deadline(), Some(Mono(now)), "try {n}");
             // Seeing the same hole again changes nothing.
-            holes.note(&source(1), Offset(5), Offset(99), Mono(now - 1));
+            holes.note(&source(1), Offset(5), Offset(9), Mono(now - 1));
             assert_eq!(asked(&mut holes, now), Some((1, 5)), "try {n}");
             assert_eq!(asked(&mut holes, now), None, "try {n}");
         }
         assert_eq!(holes.next_deadline(), None);
         assert_eq!(holes.open(), 1);
+        // Something came between: it is asked for again.
+        holes.note(&source(1), Offset(5), Offset(7), Mono(now));
+        assert_eq!(asked(&mut holes, now + P), Some((1, 5)));
+    }
+
+    #[test]
+    fn a_hole_that_is_filled_all_the_time_is_not_asked_for() {
+        let mut holes = Holes::default();
+        for n in 0..100 {
+            let now = n * (P - 1);
+            assert_eq!(asked(&mut holes, now), None, "{n}");
+            holes.note(&source(1), Offset(n), Offset(1000), Mono(now));
+        }
+        assert_eq!(holes.of(&source(1).gateway), [source(1)]);
+        assert_eq!(holes.of(&GatewayName::new("f").unwrap()), []);
     }
 
     #[test]

@@ -15,10 +15,12 @@ use crate::ledger::GAP_REASONS;
 use crate::limits::{DEVICES_MAX, UPSTREAM_DEVICES_MAX};
 use crate::log::bytes::Reader;
 use crate::payload::GatewayName;
-use crate::record::{Record, Series};
+use crate::record::{GapRecord, Record, Series};
 
 /// Keys of tallies: this, the gateway, 0 and the uid.
 pub(super) const DEVICE_PREFIX: &[u8] = b"device.";
+/// Keys of sums of devices that are not told apart: this and the gateway.
+pub(super) const OTHERS_PREFIX: &[u8] = b"others.";
 /// Key of what holds for the whole ledger.
 pub(super) const LEDGER_KEY: &[u8] = b"ledger";
 
@@ -34,8 +36,26 @@ pub struct LedgerHead {
     /// The sink is older than its ledger: boots count from the first ordinal that the
     /// ledger has met, and what the sink held before is in no tally.
     pub begun_late: bool,
-    /// Readings and gaps of devices for which there was no room.
+    /// Readings and gaps of devices for which there was no room, of all gateways.
     pub others: Tally,
+}
+
+/// Records of a message by what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counted {
+    pub readings: u64,
+    pub gap_records: u64,
+    pub gap_readings: u64,
+    pub clock_records: u64,
+}
+
+/// Readings of one boot of a device in one message.
+struct Slot {
+    uid: DeviceUid,
+    boot: BootId,
+    first: Ordinal,
+    last: Ordinal,
+    count: u64,
 }
 
 /// See the module.
@@ -43,9 +63,12 @@ pub struct LedgerHead {
 pub struct UpstreamLedger {
     gateways: BTreeMap<GatewayName, BTreeMap<DeviceUid, DeviceTally>>,
     devices: usize,
+    /// With what older versions have summed of all gateways.
     head: LedgerHead,
     /// The head is in the sink as it is here.
     is_head_kept: bool,
+    others: BTreeMap<GatewayName, Tally>,
+    others_changed: BTreeSet<GatewayName>,
     /// Not in a batch yet.
     changed: BTreeMap<GatewayName, BTreeSet<DeviceUid>>,
     /// In the batch that was taken last.
@@ -64,18 +87,33 @@ impl UpstreamLedger {
         Some(())
     }
 
+    /// Takes the sum of the devices of a gateway that are not told apart.
+    pub(super) fn load_others(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+        let gateway = GatewayName::new(std::str::from_utf8(name).ok()?).ok()?;
+        let head = read_head(value)?;
+        self.others.insert(gateway, head.others);
+        Some(())
+    }
+
+    /// Forgets a gateway, to load it anew.
+    pub(super) fn forget(&mut self, gateway: &GatewayName) {
+        let devices = self.gateways.remove(gateway).unwrap_or_default();
+        self.devices -= devices.len();
+        self.changed.remove(gateway);
+        self.others.remove(gateway);
+        self.others_changed.remove(gateway);
+    }
+
+    /// Has what was loaded of a gateway shown as if it were written just now.
+    pub(super) fn show(&mut self, gateway: &GatewayName) {
+        let devices = self.gateways.get(gateway).into_iter().flatten();
+        let devices = devices.map(|(uid, _)| (gateway.clone(), *uid));
+        self.written.extend(devices);
+    }
+
     /// Takes the entry of [`LEDGER_KEY`]; `None` when it cannot be read.
     pub(super) fn load_head(&mut self, value: &[u8]) -> Option<()> {
-        let mut reader = Reader::new(value);
-        let [version, begun_late, reasons] = reader.array().ok()?;
-        let others = Tally::read(&mut reader, reasons).ok()?;
-        if version != VERSION || begun_late > 1 || !reader.is_at_end() {
-            return None;
-        }
-        self.head = LedgerHead {
-            begun_late: begun_late == 1,
-            others,
-        };
+        self.head = read_head(value)?;
         self.is_head_kept = true;
         Some(())
     }
@@ -87,29 +125,71 @@ impl UpstreamLedger {
         }
     }
 
-    /// Counts records that are applied with this batch.
+    /// Counts records that are applied with this batch: readings boot by boot, so that a
+    /// full message costs little more than a look at each of them.
     ///
     /// # Panics
     /// When a reading is of none of `series`.
-    pub(super) fn take(&mut self, gateway: &GatewayName, series: &[Series], records: &[Record]) {
+    pub(super) fn take(
+        &mut self,
+        gateway: &GatewayName,
+        series: &[Series],
+        records: &[Record],
+    ) -> Counted {
+        let mut counted = Counted::default();
+        let (mut slots, of_series) = slots(series);
         for record in records {
-            let (uid, boot, first) = match record {
+            match record {
                 Record::Reading(reading) => {
-                    let series = &series[usize::from(reading.series)];
-                    (series.uid, series.boot, reading.ordinal)
+                    counted.readings += 1;
+                    slots[of_series[usize::from(reading.series)]].take(reading.ordinal);
                 }
-                Record::Gap(gap) => (gap.uid, gap.boot, gap.first),
-                Record::Clock(_) => continue,
-            };
-            let from = if self.head.begun_late {
-                first
-            } else {
-                Ordinal(0)
-            };
-            match self.device(gateway, uid) {
-                Some(tally) => count(tally, (boot, from), record),
-                None => self.count_other(record),
+                Record::Gap(gap) => {
+                    counted.gap_records += 1;
+                    counted.gap_readings = counted.gap_readings.saturating_add(gap.count);
+                    self.take_gap(gateway, gap);
+                }
+                Record::Clock(_) => counted.clock_records += 1,
             }
+        }
+        for slot in slots.iter().filter(|slot| slot.count > 0) {
+            self.take_readings(gateway, slot);
+        }
+        counted
+    }
+
+    fn take_readings(&mut self, gateway: &GatewayName, slot: &Slot) {
+        let from = self.from(slot.first);
+        match self.device(gateway, slot.uid) {
+            Some(tally) => {
+                tally.take_readings((slot.boot, from), (slot.first, slot.last), slot.count);
+            }
+            None => {
+                let others = self.others(gateway);
+                others.take_readings(slot.count);
+                others.produced = others.produced.saturating_add(slot.count);
+            }
+        }
+    }
+
+    fn take_gap(&mut self, gateway: &GatewayName, gap: &GapRecord) {
+        let from = self.from(gap.first);
+        match self.device(gateway, gap.uid) {
+            Some(tally) => tally.take_gap((gap.boot, from), gap.reason, (gap.first, gap.count)),
+            None => {
+                let others = self.others(gateway);
+                others.take_gap(gap.reason, gap.count);
+                others.produced = others.produced.saturating_add(gap.count);
+            }
+        }
+    }
+
+    /// Where a boot begins whose first ordinal known is this one.
+    fn from(&self, first: Ordinal) -> Ordinal {
+        if self.head.begun_late {
+            first
+        } else {
+            Ordinal(0)
         }
     }
 
@@ -133,21 +213,9 @@ impl UpstreamLedger {
         devices.get_mut(&uid)
     }
 
-    fn count_other(&mut self, record: &Record) {
-        self.is_head_kept = false;
-        let others = &mut self.head.others;
-        let count = match record {
-            Record::Reading(_) => {
-                others.take_reading();
-                1
-            }
-            Record::Gap(gap) => {
-                others.take_gap(gap.reason, gap.count);
-                gap.count
-            }
-            Record::Clock(_) => 0,
-        };
-        others.produced = others.produced.saturating_add(count);
+    fn others(&mut self, gateway: &GatewayName) -> &mut Tally {
+        self.others_changed.insert(gateway.clone());
+        self.others.entry(gateway.clone()).or_default()
     }
 
     /// What changed since the last call, to be written with the rows.
@@ -156,6 +224,15 @@ impl UpstreamLedger {
         if !self.is_head_kept {
             out.push((LEDGER_KEY.to_vec(), head_bytes(&self.head)));
             self.is_head_kept = true;
+        }
+        for gateway in std::mem::take(&mut self.others_changed) {
+            let others = self.others.get(&gateway).copied().unwrap_or_default();
+            let head = LedgerHead {
+                begun_late: false,
+                others,
+            };
+            let key = [OTHERS_PREFIX, gateway.as_str().as_bytes()].concat();
+            out.push((key, head_bytes(&head)));
         }
         for (gateway, uids) in std::mem::take(&mut self.changed) {
             for uid in uids {
@@ -175,7 +252,11 @@ impl UpstreamLedger {
 
     #[must_use]
     pub fn head(&self) -> LedgerHead {
-        self.head
+        let mut head = self.head;
+        self.others
+            .values()
+            .for_each(|tally| head.others.add(tally));
+        head
     }
 
     #[must_use]
@@ -192,12 +273,46 @@ impl UpstreamLedger {
     }
 }
 
-fn count(tally: &mut DeviceTally, boot: (BootId, Ordinal), record: &Record) {
-    match record {
-        Record::Reading(reading) => tally.take_reading(boot, reading.ordinal),
-        Record::Gap(gap) => tally.take_gap(boot, gap.reason, (gap.first, gap.count)),
-        Record::Clock(_) => {}
+impl Slot {
+    fn take(&mut self, ordinal: Ordinal) {
+        self.first = self.first.min(ordinal);
+        self.last = self.last.max(ordinal);
+        self.count += 1;
     }
+}
+
+/// A slot for each boot among the series, and which one each series is of.
+fn slots(series: &[Series]) -> (Vec<Slot>, Vec<usize>) {
+    let mut slots: Vec<Slot> = Vec::new();
+    let mut of_series = Vec::with_capacity(series.len());
+    for series in series {
+        let same = |slot: &Slot| slot.uid == series.uid && slot.boot == series.boot;
+        let known = slots.iter().position(same);
+        of_series.push(known.unwrap_or(slots.len()));
+        if known.is_none() {
+            slots.push(Slot {
+                uid: series.uid,
+                boot: series.boot,
+                first: Ordinal(u64::MAX),
+                last: Ordinal(0),
+                count: 0,
+            });
+        }
+    }
+    (slots, of_series)
+}
+
+fn read_head(value: &[u8]) -> Option<LedgerHead> {
+    let mut reader = Reader::new(value);
+    let [version, begun_late, reasons] = reader.array().ok()?;
+    let others = Tally::read(&mut reader, reasons).ok()?;
+    if version != VERSION || begun_late > 1 || !reader.is_at_end() {
+        return None;
+    }
+    Some(LedgerHead {
+        begun_late: begun_late == 1,
+        others,
+    })
 }
 
 fn device_key(gateway: &GatewayName, uid: DeviceUid) -> Vec<u8> {

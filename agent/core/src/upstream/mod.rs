@@ -11,11 +11,14 @@
 pub mod counters;
 pub mod ranges;
 
+pub mod run;
+
 pub mod history;
 pub mod keys;
 
 pub mod batch;
 pub mod holes;
+pub mod log;
 pub mod rows;
 pub mod state;
 
@@ -23,9 +26,12 @@ pub mod embed;
 
 pub mod tally;
 
+pub mod known;
 pub mod ledger;
 
 pub mod apply;
+
+mod conflict;
 
 #[cfg(test)]
 mod tests;

@@ -48,21 +48,56 @@ impl OffsetRange {
     }
 }
 
-/// See the module's text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OffsetRanges(Vec<OffsetRange>);
+/// See the module's text. One range, what most partitions have, takes no memory of its
+/// own.
+#[derive(Debug, Clone, Default)]
+pub struct OffsetRanges(Held);
+
+#[derive(Debug, Clone, Default)]
+enum Held {
+    #[default]
+    None,
+    One([OffsetRange; 1]),
+    Many(Vec<OffsetRange>),
+}
+
+impl PartialEq for OffsetRanges {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for OffsetRanges {}
+
+impl From<OffsetRange> for OffsetRanges {
+    fn from(range: OffsetRange) -> Self {
+        Self(Held::One([range]))
+    }
+}
 
 impl OffsetRanges {
     /// Takes ranges that keep the order described above; `None` when they do not.
     #[must_use]
     pub fn from_sorted(ranges: Vec<OffsetRange>) -> Option<Self> {
         let sorted = ranges.windows(2).all(|pair| pair[0].end < pair[1].start);
-        sorted.then_some(Self(ranges))
+        sorted.then(|| Self::held(ranges))
+    }
+
+    fn held(ranges: Vec<OffsetRange>) -> Self {
+        Self(match ranges[..] {
+            [] => Held::None,
+            [one] => Held::One([one]),
+            _ => Held::Many(ranges),
+        })
     }
 
     #[must_use]
     pub fn as_slice(&self) -> &[OffsetRange] {
-        &self.0
+        match &self.0 {
+            Held::None => &[],
+            Held::One(one) => one,
+            Held::Many(ranges) => ranges,
+        }
     }
 
     /// The parts of `range` that are not in the set, in order.
@@ -70,7 +105,7 @@ impl OffsetRanges {
     pub fn missing(&self, range: OffsetRange) -> Vec<OffsetRange> {
         let mut out = Vec::new();
         let mut at = range.start;
-        for seen in &self.0[self.touching(range)] {
+        for seen in &self.as_slice()[self.touching(range)] {
             out.extend(OffsetRange::new(at, seen.start));
             at = at.max(seen.end);
         }
@@ -81,25 +116,36 @@ impl OffsetRanges {
     /// Number of ranges that the set would have with `range` in it.
     #[must_use]
     pub fn count_after(&self, range: OffsetRange) -> usize {
-        self.0.len() + 1 - self.touching(range).len()
+        self.as_slice().len() + 1 - self.touching(range).len()
     }
 
     /// Adds all offsets of `range`.
     pub fn insert(&mut self, range: OffsetRange) {
         let touching = self.touching(range);
         let mut merged = range;
-        for seen in &self.0[touching.clone()] {
+        for seen in &self.as_slice()[touching.clone()] {
             merged.start = merged.start.min(seen.start);
             merged.end = merged.end.max(seen.end);
         }
-        self.0.splice(touching, [merged]);
+        let mut ranges = match std::mem::take(&mut self.0) {
+            Held::None => Vec::new(),
+            Held::One(_) if touching.len() == 1 => {
+                *self = Self::from(merged);
+                return;
+            }
+            Held::One(one) => one.to_vec(),
+            Held::Many(ranges) => ranges,
+        };
+        ranges.splice(touching, [merged]);
+        *self = Self::held(ranges);
     }
 
     /// The first offset from `at` on that is not in the set.
     #[must_use]
     pub fn first_missing(&self, at: Offset) -> Offset {
-        let after = self.0.partition_point(|seen| seen.end <= at);
-        match self.0.get(after) {
+        let ranges = self.as_slice();
+        let after = ranges.partition_point(|seen| seen.end <= at);
+        match ranges.get(after) {
             Some(seen) if seen.contains(at) => seen.end,
             Some(_) | None => at,
         }
@@ -107,8 +153,9 @@ impl OffsetRanges {
 
     /// Indices of the ranges that overlap `range` or touch it.
     fn touching(&self, range: OffsetRange) -> std::ops::Range<usize> {
-        let from = self.0.partition_point(|seen| seen.end < range.start);
-        let to = self.0.partition_point(|seen| seen.start <= range.end);
+        let ranges = self.as_slice();
+        let from = ranges.partition_point(|seen| seen.end < range.start);
+        let to = ranges.partition_point(|seen| seen.start <= range.end);
         from..to
     }
 }

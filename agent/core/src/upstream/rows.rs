@@ -2,17 +2,23 @@
 //! the store takes, and put together again. Byte table:
 //! `agent/core/docs/upstream.md`.
 //!
-//! Always holds: what [`pieces`] made, [`RowReader`] reads back. Bound: a group is
-//! what one message brought; the reader holds one group, GROUP_BYTES_MAX at most.
+//! Always holds: what [`compact_pieces`] made, [`RowReader`] reads back. Bound: a group
+//! is what one message brought; the reader holds one group, GROUP_BYTES_MAX at most.
 
 use serde_json::Value;
 
 use super::keys::{RowKey, Source};
+use super::ranges::OffsetRange;
 use crate::limits::{BLOCK_RECORDS_MAX, MESSAGE_BYTES_MAX, STORE_VALUE_BYTES_MAX};
+use crate::payload::{Compact, CompactBody, DataBody, DataMessage, MessageId, push_row};
+use crate::record::{MISSING, Missing, missing_name};
 use crate::units::{Epoch, EpochNonce, Offset};
 
-const GROUP_VERSION: u8 = 1;
-/// Version and number of rows.
+/// Each row a JSON object; not written any more.
+const GROUP_VERSION_1: u8 = 1;
+/// A compact payload.
+const GROUP_VERSION: u8 = 2;
+/// Version and number of rows, or of bytes.
 const GROUP_HEAD_BYTES: usize = 1 + 4;
 const ROW_HEAD_BYTES: usize = 4;
 /// Largest group: the rows of one message with their lengths.
@@ -32,15 +38,17 @@ pub struct StoredRow {
     pub json: Vec<u8>,
 }
 
-/// The values of a group, in the order of their chunk numbers.
+/// The values of a group that is this compact payload, in the order of their chunk
+/// numbers.
 #[must_use]
-pub fn pieces(rows: &[&[u8]]) -> Vec<Vec<u8>> {
-    let len = |n: usize| u32::try_from(n).expect("a message is far below 4 GiB");
-    let mut group = vec![GROUP_VERSION];
-    group.extend_from_slice(&len(rows.len()).to_be_bytes());
-    for row in rows {
-        group.extend_from_slice(&len(row.len()).to_be_bytes());
-        group.extend_from_slice(row);
+pub fn compact_pieces(payload: &[u8]) -> Vec<Vec<u8>> {
+    let len = u32::try_from(payload.len()).expect("a message is far below 4 GiB");
+    let mut group = Vec::with_capacity(GROUP_HEAD_BYTES + payload.len());
+    group.push(GROUP_VERSION);
+    group.extend_from_slice(&len.to_be_bytes());
+    group.extend_from_slice(payload);
+    if group.len() <= STORE_VALUE_BYTES_MAX {
+        return vec![group];
     }
     let values = group.chunks(STORE_VALUE_BYTES_MAX);
     values.map(<[u8]>::to_vec).collect()
@@ -61,6 +69,20 @@ impl std::fmt::Display for BadRows {
 
 impl std::error::Error for BadRows {}
 
+/// A group as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// With the number of its first part.
+    key: RowKey,
+    content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Content {
+    Json(Vec<Vec<u8>>),
+    Compact(Vec<u8>),
+}
+
 /// Puts groups together from values in key order.
 #[derive(Debug, Default)]
 pub struct RowReader {
@@ -68,18 +90,27 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// Takes the next value; gives the rows of its group when it was the last.
+    /// Takes the next value; gives its group when it was the last.
     ///
     /// # Errors
     /// When the bytes are no rows. The reader then goes on with the next group.
-    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<Vec<StoredRow>, BadRows> {
+    pub fn push_group(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Group>, BadRows> {
         self.take(key, value).map_err(|said| BadRows {
             key: key.to_vec(),
             said,
         })
     }
 
-    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<Vec<StoredRow>, &'static str> {
+    /// Takes the next value; gives the rows of its group when it was the last.
+    ///
+    /// # Errors
+    /// When the bytes are no rows. The reader then goes on with the next group.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<Vec<StoredRow>, BadRows> {
+        let group = self.push_group(key, value)?;
+        group.map_or(Ok(Vec::new()), |group| group.rows())
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Group>, &'static str> {
         let parsed = RowKey::from_bytes(key).ok_or("no key of rows")?;
         let (first, mut bytes) = match self.begun.take() {
             None => (parsed.clone(), Vec::new()),
@@ -102,10 +133,13 @@ impl RowReader {
             return Err("the group is too large");
         }
         match parse_group(&bytes)? {
-            Some(rows) => Ok(stored(&first, rows)),
+            Some(content) => Ok(Some(Group {
+                key: first,
+                content,
+            })),
             None if value.len() == STORE_VALUE_BYTES_MAX => {
                 self.begun = Some((first, bytes));
-                Ok(Vec::new())
+                Ok(None)
             }
             None => Err("the group is cut short"),
         }
@@ -118,28 +152,163 @@ impl RowReader {
     }
 }
 
-fn stored(first: &RowKey, rows: Vec<Vec<u8>>) -> Vec<StoredRow> {
-    let rows = (first.first.0..).zip(rows);
-    let row = |(offset, json)| StoredRow {
-        source: first.source.clone(),
-        epoch: first.epoch,
-        nonce: EpochNonce(0),
-        offset: Offset(offset),
-        json,
-    };
-    rows.map(row).collect()
+impl Group {
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.key.source
+    }
+
+    #[must_use]
+    pub fn key(&self) -> &RowKey {
+        &self.key
+    }
+
+    /// The message that it is; `None` of a group of version 1.
+    ///
+    /// # Errors
+    /// When the bytes are no rows.
+    pub fn message(&self) -> Result<Option<DataMessage>, BadRows> {
+        let Content::Compact(payload) = &self.content else {
+            return Ok(None);
+        };
+        let message = DataMessage::parse(payload).ok();
+        let message = message.filter(|message| self.is_of(&message.id));
+        message.map(Some).ok_or_else(|| self.bad())
+    }
+
+    /// Which offsets it stands for, and whether they are those of no row. Records are
+    /// not read.
+    ///
+    /// # Errors
+    /// When the bytes are no rows.
+    pub fn extent(&self) -> Result<(OffsetRange, Option<Missing>), BadRows> {
+        let first = self.key.first;
+        let until = |end: u64| OffsetRange::new(first, Offset(end)).ok_or_else(|| self.bad());
+        match &self.content {
+            Content::Json(rows) => {
+                let whole = first.0.saturating_add(rows.len() as u64);
+                let declared = match &rows[..] {
+                    [row] => missing_until(first, row),
+                    _ => None,
+                };
+                match declared {
+                    Some((end, reason)) => Ok((until(end.0)?, Some(reason))),
+                    None => Ok((until(whole)?, None)),
+                }
+            }
+            Content::Compact(payload) => {
+                let compact = Compact::open(payload).map_err(|_| self.bad())?;
+                if !self.is_of(&compact.id) {
+                    return Err(self.bad());
+                }
+                let missing = match compact.body {
+                    CompactBody::Block(_) => None,
+                    CompactBody::Missing(reason) => Some(reason),
+                };
+                Ok((until(compact.id.last.0.saturating_add(1))?, missing))
+            }
+        }
+    }
+
+    /// Its rows, each with its offset.
+    ///
+    /// # Errors
+    /// When the bytes are no rows.
+    pub fn rows(&self) -> Result<Vec<StoredRow>, BadRows> {
+        let texts = match &self.content {
+            Content::Json(rows) => rows.clone(),
+            Content::Compact(_) => match self.message()? {
+                Some(message) => texts(&message),
+                None => Vec::new(),
+            },
+        };
+        let row = |(offset, json)| StoredRow {
+            source: self.key.source.clone(),
+            epoch: self.key.opening.epoch,
+            nonce: self.key.opening.nonce,
+            offset: Offset(offset),
+            json,
+        };
+        Ok((self.key.first.0..).zip(texts).map(row).collect())
+    }
+
+    fn is_of(&self, id: &MessageId) -> bool {
+        let opening = (self.key.opening.epoch, self.key.opening.nonce);
+        Source::of(id) == self.key.source
+            && (id.epoch, id.nonce) == opening
+            && id.first == self.key.first
+    }
+
+    fn bad(&self) -> BadRows {
+        BadRows {
+            key: self.key.to_bytes(),
+            said: "no message of what the key names",
+        }
+    }
 }
 
-/// The rows of a group; `None` when bytes are missing at the end.
-fn parse_group(mut bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, &'static str> {
+/// What the records of a message are as rows.
+fn texts(message: &DataMessage) -> Vec<Vec<u8>> {
+    match &message.body {
+        DataBody::Missing(reason) => {
+            let (first, last) = (message.id.first, message.id.last);
+            vec![missing_row(*reason, first, last).into_bytes()]
+        }
+        DataBody::Readings { series, records } => {
+            let text = |record| {
+                let mut out = Vec::new();
+                push_row(series, record, &mut out);
+                out
+            };
+            records.iter().map(text).collect()
+        }
+        DataBody::Rows(rows) => rows.clone(),
+    }
+}
+
+/// One row stands for all offsets that will never come, at the first of them.
+#[must_use]
+pub fn missing_row(reason: Missing, first: Offset, last: Offset) -> String {
+    format!(
+        "{{\"missing\":\"{}\",\"first_offset\":{},\"last_offset\":{}}}",
+        missing_name(reason),
+        first.0,
+        last.0
+    )
+}
+
+/// Of a row that stands for offsets that will never come: the offset after them, and
+/// why.
+fn missing_until(offset: Offset, row: &[u8]) -> Option<(Offset, Missing)> {
+    if !row.starts_with(b"{\"missing\":") {
+        return None;
+    }
+    let json: Value = serde_json::from_slice(row).ok()?;
+    let known = ["missing", "first_offset", "last_offset"];
+    let is_ours = json.as_object()?.keys().eq(known) && json["first_offset"] == offset.0;
+    let last = json["last_offset"].as_u64().filter(|_| is_ours)?;
+    let (reason, _) = MISSING.iter().find(|(_, name)| json["missing"] == *name)?;
+    Some((Offset(last.checked_add(1)?), *reason))
+}
+
+/// The content of a group; `None` when bytes are missing at the end.
+fn parse_group(bytes: &[u8]) -> Result<Option<Content>, &'static str> {
     let Some(([version, count @ ..], rest)) = bytes.split_first_chunk::<GROUP_HEAD_BYTES>() else {
         return Ok(None);
     };
-    bytes = rest;
-    if *version != GROUP_VERSION {
-        return Err("written by a newer version");
-    }
     let count = u32::from_be_bytes(*count) as usize;
+    match *version {
+        GROUP_VERSION_1 => Ok(parse_rows(count, rest)?.map(Content::Json)),
+        GROUP_VERSION if count > MESSAGE_BYTES_MAX => Err("more bytes than a message has"),
+        GROUP_VERSION if rest.len() > count => Err("bytes behind the last row"),
+        GROUP_VERSION if rest.len() < count => Ok(None),
+        GROUP_VERSION => Ok(Some(Content::Compact(rest.to_vec()))),
+        _ => Err("written by a newer version"),
+    }
+}
+
+/// The rows of a group of version 1; `None` when bytes are missing at the end.
+fn parse_rows(count: usize, mut bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, &'static str> {
     if count > BLOCK_RECORDS_MAX {
         return Err("more rows than a message has");
     }
@@ -161,20 +330,6 @@ fn parse_group(mut bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, &'static str> {
 }
 
 impl StoredRow {
-    /// Of a row that stands for offsets that will never come: the offset after them.
-    #[must_use]
-    pub fn missing_until(&self) -> Option<Offset> {
-        if !self.json.starts_with(b"{\"missing\":") {
-            return None;
-        }
-        let json: Value = serde_json::from_slice(&self.json).ok()?;
-        let known = ["missing", "first_offset", "last_offset"];
-        let members = json.as_object()?;
-        let is_ours = members.keys().eq(known) && json["first_offset"] == self.offset.0;
-        let last = json["last_offset"].as_u64().filter(|_| is_ours)?;
-        last.checked_add(1).map(Offset)
-    }
-
     /// Appends the row with its identity as one JSON line, without the newline.
     pub fn push_line(&self, out: &mut Vec<u8>) {
         let Source {
@@ -206,6 +361,20 @@ mod tests {
     use super::*;
     use crate::payload::{GatewayName, StreamName};
     use crate::units::{LogId, PartitionId};
+    use crate::upstream::run::Opening;
+
+    /// What version 1 wrote.
+    fn pieces(rows: &[&[u8]]) -> Vec<Vec<u8>> {
+        let len = |n: usize| u32::try_from(n).unwrap();
+        let mut group = vec![GROUP_VERSION_1];
+        group.extend_from_slice(&len(rows.len()).to_be_bytes());
+        for row in rows {
+            group.extend_from_slice(&len(row.len()).to_be_bytes());
+            group.extend_from_slice(row);
+        }
+        let values = group.chunks(STORE_VALUE_BYTES_MAX);
+        values.map(<[u8]>::to_vec).collect()
+    }
 
     fn key(first: u64, chunk: u16) -> RowKey {
         RowKey {
@@ -215,7 +384,10 @@ mod tests {
                 stream: StreamName::new("s").unwrap(),
                 partition: PartitionId(2),
             },
-            epoch: Epoch(3),
+            opening: Opening {
+                epoch: Epoch(3),
+                nonce: EpochNonce(4),
+            },
             first: Offset(first),
             chunk,
         }
@@ -295,7 +467,19 @@ mod tests {
                 [&one[0][..], b"x"].concat(),
                 "bytes behind the last row",
             ),
-            ("version", vec![2, 0, 0, 0, 0], "written by a newer version"),
+            ("version", vec![3, 0, 0, 0, 0], "written by a newer version"),
+            ("size", vec![2, 0, 4, 0, 1], "more bytes than a message has"),
+            (
+                "too much",
+                vec![2, 0, 0, 0, 0, 9],
+                "bytes behind the last row",
+            ),
+            ("cut short", vec![2, 0, 0, 0, 1], "the group is cut short"),
+            (
+                "no message",
+                vec![2, 0, 0, 0, 1, 9],
+                "no message of what the key names",
+            ),
             ("count", vec![1, 0, 0, 2, 1], "more rows than a message has"),
         ] {
             let mut reader = RowReader::default();
@@ -321,6 +505,83 @@ mod tests {
              \"epoch\":3,\"offset\":4,\"record\":{{\"a\":1,  \"b\":2}}}}"
         );
         assert_eq!(String::from_utf8(line).unwrap(), want);
+    }
+
+    fn message(first: u64, last: u64, rows: &[Vec<u8>]) -> DataMessage {
+        let key = key(first, 0);
+        DataMessage {
+            id: MessageId {
+                gateway: key.source.gateway,
+                log_id: key.source.log_id,
+                epoch: key.opening.epoch,
+                nonce: key.opening.nonce,
+                stream: key.source.stream,
+                partition: key.source.partition,
+                first: Offset(first),
+                last: Offset(last),
+            },
+            body: DataBody::Rows(rows.to_vec()),
+        }
+    }
+
+    fn group(first: u64, payload: &[u8]) -> Group {
+        let mut reader = RowReader::default();
+        let pieces = compact_pieces(payload);
+        let mut groups = Vec::new();
+        for (chunk, piece) in (0..).zip(&pieces) {
+            assert!(piece.len() <= STORE_VALUE_BYTES_MAX);
+            let key = key(first, chunk).to_bytes();
+            groups.extend(reader.push_group(&key, piece).unwrap());
+        }
+        assert!(!reader.is_open() && groups.len() == 1);
+        groups.remove(0)
+    }
+
+    #[test]
+    fn a_compact_message_is_its_rows_and_its_extent() {
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(STORE_VALUE_BYTES_MAX - 200));
+        let rows = vec![b"{\"a\":1}".to_vec(), long.into_bytes()];
+        let whole = message(7, 8, &rows);
+        let payloads = whole.to_compact(Offset(7), Offset(8));
+        let mut seen = Vec::new();
+        let mut first = 7;
+        for payload in &payloads {
+            let group = group(first, payload);
+            let (extent, missing) = group.extent().unwrap();
+            assert_eq!((extent.start(), missing), (Offset(first), None));
+            first = extent.end().0;
+            seen.extend(group.rows().unwrap());
+        }
+        let offsets: Vec<_> = seen.iter().map(|row| row.offset.0).collect();
+        assert_eq!((first, offsets), (9, vec![7, 8]));
+        assert!(seen.iter().map(|row| &row.json).eq(&rows));
+        // Under another key it is refused.
+        let mut reader = RowReader::default();
+        let piece = compact_pieces(&payloads[0]).remove(0);
+        let other = reader.push_group(&key(6, 0).to_bytes(), &piece).unwrap();
+        let other = other.unwrap();
+        assert!(other.rows().is_err() && other.extent().is_err());
+    }
+
+    #[test]
+    fn what_will_never_come_is_one_row_in_both_versions() {
+        let mut declared = message(7, 90, &[]);
+        declared.body = DataBody::Missing(Missing::Expired);
+        let payload = declared.to_compact(Offset(7), Offset(90)).remove(0);
+        let json = b"{\"missing\":\"expired\",\"first_offset\":7,\"last_offset\":90}";
+        let mut reader = RowReader::default();
+        let old = pieces(&[json]).remove(0);
+        let old = reader.push_group(&key(7, 0).to_bytes(), &old).unwrap();
+        for group in [group(7, &payload), old.unwrap()] {
+            let (extent, missing) = group.extent().unwrap();
+            assert_eq!((extent.count(), missing), (84, Some(Missing::Expired)));
+            let rows = group.rows().unwrap();
+            assert_eq!((rows.len(), &rows[0].json[..]), (1, &json[..]));
+        }
+        let row = pieces(&[b"{\"missing\":7}", b"{}"]).remove(0);
+        let row = reader.push_group(&key(7, 0).to_bytes(), &row).unwrap();
+        let (extent, missing) = row.unwrap().extent().unwrap();
+        assert_eq!((extent.count(), missing), (2, None));
     }
 
     proptest! {

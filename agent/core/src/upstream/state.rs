@@ -7,18 +7,37 @@
 
 use std::collections::BTreeMap;
 
-use super::history::{EpochRun, History, Verdict};
+use super::batch::{EntryWrite, Table};
+use super::history::{Change, History, Verdict};
 use super::keys::{Source, mark_key, mark_value};
+use super::log::{Log, Place};
 use super::ranges::OffsetRange;
-use crate::limits::{ACK_MARKS_MAX, UPSTREAM_PARTITIONS_MAX, UPSTREAM_RANGES_MAX};
-use crate::payload::{AckMark, GatewayName, MessageId, StreamName};
-use crate::units::{EpochNonce, LogId, PartitionId};
+use super::run::{Opening, Run};
+use crate::limits::{
+    ACK_MARKS_MAX, ACK_OPENINGS_MAX, ACK_RUNS_MAX, ACK_RUNS_PER_MARK_MAX, UPSTREAM_PARTITIONS_MAX,
+    UPSTREAM_RANGES_MAX,
+};
+use crate::payload::{AckMark, AckRun, GatewayName, MessageId};
+use crate::units::{LogId, Offset};
 
-/// A mark to store, or with `None` to remove, in the transaction of the rows.
+/// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MarkWrite {
-    pub key: Vec<u8>,
-    pub value: Option<Vec<u8>>,
+pub struct Admitted {
+    pub verdict: Verdict,
+    /// To be written in one transaction with what the verdict calls fresh.
+    pub marks: Vec<EntryWrite>,
+    /// Its opening is the first sign of a second disk of its log.
+    pub is_clone: bool,
+}
+
+impl Admitted {
+    fn refused(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            marks: Vec::new(),
+            is_clone: false,
+        }
+    }
 }
 
 /// What may be held, all gateways together.
@@ -27,8 +46,6 @@ struct Bounds {
     partitions: usize,
     ranges: usize,
 }
-
-type Log = BTreeMap<(StreamName, PartitionId), History>;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -54,102 +71,148 @@ impl Default for UpstreamState {
 }
 
 impl UpstreamState {
-    /// The state that the stored marks describe.
+    /// Puts partitions there as the marks that are stored describe them.
     ///
     /// # Errors
     /// With the partition whose marks contradict each other.
-    pub fn load(marks: impl IntoIterator<Item = (Source, EpochRun)>) -> Result<Self, Source> {
-        let mut runs: BTreeMap<Source, Vec<EpochRun>> = BTreeMap::new();
-        for (source, run) in marks {
-            runs.entry(source).or_default().push(run);
-        }
-        let mut state = Self::default();
-        for (source, runs) in runs {
+    pub fn load(&mut self, marks: impl IntoIterator<Item = (Source, Run)>) -> Result<(), Source> {
+        let mut marks = marks.into_iter().peekable();
+        while let Some((source, run)) = marks.next() {
+            let mut runs = vec![run];
+            while let Some((_, run)) = marks.next_if(|(next, _)| *next == source) {
+                runs.push(run);
+            }
             let history = History::from_runs(runs).ok_or_else(|| source.clone())?;
-            state.partitions += 1;
-            state.ranges += history.range_count();
-            let log = state.logs.entry((source.gateway, source.log_id));
-            let place = (source.stream, source.partition);
-            log.or_default().insert(place, history);
+            if self.history(&source).is_some() {
+                return Err(source);
+            }
+            self.partitions += 1;
+            self.ranges += history.range_count();
+            let log = self.logs.entry((source.gateway, source.log_id));
+            log.or_default()
+                .restore((source.stream, source.partition), history);
         }
-        Ok(state)
+        Ok(())
     }
 
-    /// Judges a message and, when it is taken, remembers it. The marks must be
-    /// stored in one transaction with what the verdict calls fresh. Of offsets that
-    /// are `missing` only those are fresh that were applied in no epoch.
-    pub fn admit(
-        &mut self,
-        id: &MessageId,
-        range: OffsetRange,
-        missing: bool,
-    ) -> (Verdict, Vec<MarkWrite>) {
+    /// Forgets a gateway, to load it anew.
+    pub fn forget(&mut self, gateway: &GatewayName) {
+        let logs = self.logs_of(gateway).map(|(key, _)| key.clone());
+        for key in logs.collect::<Vec<_>>() {
+            let log = self.logs.remove(&key).unwrap_or_default();
+            self.partitions -= log.len();
+            let ranges = log.partitions().map(|(_, history)| history.range_count());
+            self.ranges -= ranges.sum::<usize>();
+        }
+    }
+
+    fn logs_of(
+        &self,
+        gateway: &GatewayName,
+    ) -> impl Iterator<Item = (&(GatewayName, LogId), &Log)> {
+        let from = (gateway.clone(), LogId([0; 16]));
+        let to = (gateway.clone(), LogId([0xff; 16]));
+        self.logs.range(from..=to)
+    }
+
+    /// Judges a message and, when it is taken, remembers it. Of offsets that are
+    /// `missing` only those are fresh that were applied in no opening.
+    pub fn admit(&mut self, id: &MessageId, range: OffsetRange, missing: bool) -> Admitted {
         let log_key = (id.gateway.clone(), id.log_id);
         let place = (id.stream.clone(), id.partition);
-        let log = self.logs.get_mut(&log_key);
-        let Some(history) = log.and_then(|log| log.get_mut(&place)) else {
+        let opening = opening(id);
+        let Some(log) = self.logs.get_mut(&log_key) else {
+            return self.admit_first(id, range);
+        };
+        let is_forked = log.is_forked();
+        let Some(history) = log.get_mut(&place) else {
             return self.admit_first(id, range);
         };
         let before = history.range_count();
         // A message adds at most one range, or one run with one range.
         let full = self.ranges >= self.bounds.ranges;
-        if full && history.adds_range(id.epoch, range) {
-            return (Verdict::Beyond, Vec::new());
+        if full && history.adds_range(opening, range) {
+            return Admitted::refused(Verdict::Beyond);
         }
         let (verdict, change) = if missing {
-            history.admit_missing(id.epoch, range)
+            history.admit_missing(opening, range, is_forked)
         } else {
-            history.admit(id.epoch, range)
+            history.admit(opening, range)
         };
         self.ranges = self.ranges + history.range_count() - before;
-        let source = Source::of(id);
-        let write = |epoch| MarkWrite {
-            key: mark_key(&source, epoch),
-            value: history.run(epoch).map(mark_value),
-        };
-        let writes = change.removed.into_iter().chain(change.stored);
-        (verdict, writes.map(write).collect())
+        let marks = writes(&Source::of(id), history, change);
+        let is_clone = verdict != Verdict::Beyond && log.note(opening);
+        Admitted {
+            verdict,
+            marks,
+            is_clone,
+        }
     }
 
     /// The first message of a partition.
-    fn admit_first(&mut self, id: &MessageId, range: OffsetRange) -> (Verdict, Vec<MarkWrite>) {
+    fn admit_first(&mut self, id: &MessageId, range: OffsetRange) -> Admitted {
         let log_key = (id.gateway.clone(), id.log_id);
-        let known = self.logs.get(&log_key).map_or(0, BTreeMap::len);
+        let known = self.logs.get(&log_key).map_or(0, Log::len);
         let full = self.partitions >= self.bounds.partitions
             || self.ranges >= self.bounds.ranges
             || known >= ACK_MARKS_MAX;
         if full {
-            return (Verdict::Full, Vec::new());
+            return Admitted::refused(Verdict::Full);
         }
         let mut history = History::default();
-        let (verdict, _) = history.admit(id.epoch, range);
+        let (verdict, change) = history.admit(opening(id), range);
         self.partitions += 1;
         self.ranges += 1;
-        let write = MarkWrite {
-            key: mark_key(&Source::of(id), id.epoch),
-            value: history.run(id.epoch).map(mark_value),
-        };
-        let place = (id.stream.clone(), id.partition);
-        self.logs.entry(log_key).or_default().insert(place, history);
-        (verdict, vec![write])
+        let marks = writes(&Source::of(id), &history, change);
+        let log = self.logs.entry(log_key).or_default();
+        log.insert((id.stream.clone(), id.partition), history);
+        Admitted {
+            verdict,
+            marks,
+            is_clone: log.note(opening(id)),
+        }
     }
 
     /// Up to where each partition of a log is applied, at most ACK_MARKS_MAX.
     #[must_use]
     pub fn marks(&self, gateway: &GatewayName, log_id: LogId) -> Vec<AckMark> {
-        let log = self.logs.get(&(gateway.clone(), log_id));
-        let histories = log.into_iter().flatten();
-        let mark = |((stream, partition), history): (&(StreamName, PartitionId), &History)| {
+        let Some(log) = self.logs.get(&(gateway.clone(), log_id)) else {
+            return Vec::new();
+        };
+        // Of a forked log no mark is told without its runs: one disk would take what
+        // the other has sent for its own.
+        let mut room = ACK_RUNS_MAX;
+        let mark = |((stream, partition), history): (&Place, &History)| {
+            let highest = history.opening()?;
+            let runs = if log.is_forked() {
+                ack_runs(history)
+            } else {
+                Vec::new()
+            };
+            room = room.checked_sub(runs.len())?;
             Some(AckMark {
                 stream: stream.clone(),
                 partition: *partition,
-                epoch: history.epoch()?,
-                nonce: EpochNonce::UNKNOWN,
+                epoch: highest.epoch,
+                nonce: highest.nonce,
                 next: history.next(),
-                runs: Vec::new(),
+                runs,
             })
         };
-        histories.filter_map(mark).collect()
+        log.partitions().filter_map(mark).collect()
+    }
+
+    /// Whether disks of the log went separate ways.
+    #[must_use]
+    pub fn is_forked(&self, gateway: &GatewayName, log_id: LogId) -> bool {
+        let log = self.logs.get(&(gateway.clone(), log_id));
+        log.is_some_and(Log::is_forked)
+    }
+
+    /// Logs of which disks went separate ways.
+    pub fn forked(&self) -> impl Iterator<Item = (&GatewayName, LogId)> {
+        let forked = self.logs.iter().filter(|(_, log)| log.is_forked());
+        forked.map(|((gateway, log_id), _)| (gateway, *log_id))
     }
 
     /// What was applied of a partition.
@@ -159,16 +222,38 @@ impl UpstreamState {
         log.get(&(source.stream.clone(), source.partition))
     }
 
-    /// All partitions known.
-    pub fn sources(&self) -> impl Iterator<Item = Source> {
-        self.logs.iter().flat_map(|((gateway, log_id), log)| {
-            log.keys().map(move |(stream, partition)| Source {
-                gateway: gateway.clone(),
-                log_id: *log_id,
-                stream: stream.clone(),
-                partition: *partition,
-            })
-        })
+    /// The first hole of a partition, as [`History::hole`] says.
+    #[must_use]
+    pub fn hole(&self, source: &Source) -> (Offset, Offset) {
+        let log = self.logs.get(&(source.gateway.clone(), source.log_id));
+        let place = (source.stream.clone(), source.partition);
+        let hole = log.and_then(|log| Some(log.get(&place)?.hole(log.is_forked())));
+        hole.unwrap_or((Offset(0), Offset(0)))
+    }
+
+    /// The first hole of each partition that has one, of all gateways or of one, as
+    /// [`History::hole`] says.
+    pub fn holes(&self, gateway: Option<&GatewayName>) -> Vec<(Source, Offset, Offset)> {
+        let mut out = Vec::new();
+        let mut of_log = |((gateway, log_id), log): (&(GatewayName, LogId), &Log)| {
+            for ((stream, partition), history) in log.partitions() {
+                let (from, until) = history.hole(log.is_forked());
+                if from < until {
+                    let source = Source {
+                        gateway: gateway.clone(),
+                        log_id: *log_id,
+                        stream: stream.clone(),
+                        partition: *partition,
+                    };
+                    out.push((source, from, until));
+                }
+            }
+        };
+        match gateway {
+            Some(gateway) => self.logs_of(gateway).for_each(&mut of_log),
+            None => self.logs.iter().for_each(&mut of_log),
+        }
+        out
     }
 
     /// Partitions known.
@@ -178,17 +263,61 @@ impl UpstreamState {
     }
 }
 
+fn opening(id: &MessageId) -> Opening {
+    Opening {
+        epoch: id.epoch,
+        nonce: id.nonce,
+    }
+}
+
+fn writes(source: &Source, history: &History, change: Change) -> Vec<EntryWrite> {
+    let write = |opening| EntryWrite {
+        table: Table::Marks,
+        key: mark_key(source, opening),
+        value: history.run(opening).map(mark_value),
+    };
+    let writes = change.removed.into_iter().chain(change.stored);
+    writes.map(write).collect()
+}
+
+/// What the openings of which something came last have. A merged run says nothing: what
+/// others in it have is not its own. The lowest ranges of each: the others join these
+/// when the holes between are filled.
+fn ack_runs(history: &History) -> Vec<AckRun> {
+    let newest = history.newest(ACK_OPENINGS_MAX).into_iter();
+    let single = newest.filter(|run| run.others.is_none() && run.last == run.opening.epoch);
+    let ranges = single.flat_map(|run| {
+        let ranges = run.seen.as_slice().iter().take(ACK_RUNS_PER_MARK_MAX);
+        (0..).zip(ranges).map(|(place, range)| {
+            let ack = AckRun {
+                epoch: run.opening.epoch,
+                nonce: run.opening.nonce,
+                first: range.start(),
+                next: range.end(),
+            };
+            (place, ack)
+        })
+    });
+    let mut ranges: Vec<(u32, AckRun)> = ranges.collect();
+    ranges.sort_by_key(|(place, _)| *place);
+    ranges.truncate(ACK_RUNS_PER_MARK_MAX);
+    let mut runs: Vec<_> = ranges.into_iter().map(|(_, run)| run).collect();
+    runs.sort_by_key(|run| (run.epoch, run.nonce, run.first));
+    runs
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Epoch, Offset};
+    use crate::payload::StreamName;
+    use crate::units::{Epoch, EpochNonce, PartitionId};
 
     fn id(gateway: &str, partition: u16, epoch: u32, first: u64, last: u64) -> MessageId {
         MessageId {
             gateway: GatewayName::new(gateway).unwrap(),
             log_id: LogId([1; 16]),
             epoch: Epoch(epoch),
-            nonce: EpochNonce::UNKNOWN,
+            nonce: EpochNonce(u64::from(epoch) + 100),
             stream: StreamName::new("readings").unwrap(),
             partition: PartitionId(partition),
             first: Offset(first),
@@ -198,7 +327,7 @@ mod tests {
 
     fn admit(state: &mut UpstreamState, id: &MessageId) -> Verdict {
         let range = OffsetRange::inclusive(id.first, id.last).unwrap();
-        state.admit(id, range, false).0
+        state.admit(id, range, false).verdict
     }
 
     fn taken(verdict: &Verdict) -> bool {
@@ -297,5 +426,87 @@ mod tests {
             state.marks(&GatewayName::new("a").unwrap(), LogId([2; 16])),
             []
         );
+    }
+
+    /// Disks of one log that went separate ways: a backup of its opening 1 is
+    /// restored after opening 2.
+    #[test]
+    fn of_a_forked_log_each_opening_has_marks_of_its_own() {
+        let mut state = UpstreamState::default();
+        let forked = |mut id: MessageId| {
+            id.nonce = EpochNonce(7);
+            id
+        };
+        let gateway = GatewayName::new("a").unwrap();
+        let log_id = LogId([1; 16]);
+        for (name, id, is_clone) in [
+            ("opening 1", id("a", 0, 1, 0, 9), false),
+            ("opening 2", id("a", 0, 2, 10, 29), false),
+            (
+                "opening 2 of the backup",
+                forked(id("a", 0, 2, 8, 11)),
+                true,
+            ),
+            ("and again", forked(id("a", 0, 2, 14, 15)), false),
+            ("another partition", forked(id("a", 1, 2, 0, 5)), false),
+        ] {
+            let range = OffsetRange::inclusive(id.first, id.last).unwrap();
+            let admitted = state.admit(&id, range, false);
+            assert_eq!(admitted.is_clone, is_clone, "{name}");
+            let Verdict::Apply { fresh, .. } = admitted.verdict else {
+                panic!("{name}");
+            };
+            assert_eq!(fresh, [range], "{name}");
+        }
+        assert_eq!(state.forked().collect::<Vec<_>>(), [(&gateway, log_id)]);
+        let marks = state.marks(&gateway, log_id);
+        let runs = |mark: &AckMark| {
+            let runs = mark.runs.iter();
+            let runs = runs.map(|run| (run.epoch.0, run.nonce.0, run.first.0, run.next.0));
+            runs.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            runs(&marks[0]),
+            [
+                (1, 101, 0, 10),
+                (2, 7, 8, 12),
+                (2, 7, 14, 16),
+                (2, 102, 10, 30)
+            ]
+        );
+        assert_eq!(
+            runs(&marks[1]),
+            [(2, 7, 0, 6)],
+            "also where nothing collides"
+        );
+        // Its own hole is a hole.
+        let holes = state.holes(Some(&gateway));
+        let holes: Vec<_> = holes.iter().map(|(_, a, b)| (a.0, b.0)).collect();
+        assert_eq!(holes, [(12, 14)]);
+        state.forget(&gateway);
+        assert_eq!((state.partitions(), state.ranges), (0, 0));
+    }
+
+    #[test]
+    fn runs_of_one_mark_and_of_all_at_their_limits() {
+        let mut state = UpstreamState::default();
+        let gateway = GatewayName::new("a").unwrap();
+        let partitions = ACK_RUNS_MAX / ACK_RUNS_PER_MARK_MAX + 1;
+        for partition in 0..u16::try_from(partitions).unwrap() {
+            for n in 0..=ACK_RUNS_PER_MARK_MAX as u64 {
+                let mut id = id("a", partition, 1, 10 * n, 10 * n + 5);
+                admit(&mut state, &id);
+                id.nonce = EpochNonce(7);
+                admit(&mut state, &id);
+            }
+        }
+        let marks = state.marks(&gateway, LogId([1; 16]));
+        assert_eq!(marks.len(), partitions - 1);
+        for mark in &marks {
+            assert_eq!(mark.runs.len(), ACK_RUNS_PER_MARK_MAX);
+            // The lowest of both: those that grow when holes are filled.
+            let firsts: Vec<_> = mark.runs.iter().map(|run| run.first.0).collect();
+            assert_eq!(firsts, [0, 10, 20, 30, 0, 10, 20, 30]);
+        }
     }
 }

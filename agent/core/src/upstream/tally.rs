@@ -75,8 +75,8 @@ impl Tally {
         }
     }
 
-    pub(super) fn take_reading(&mut self) {
-        self.readings = self.readings.saturating_add(1);
+    pub(super) fn take_readings(&mut self, count: u64) {
+        self.readings = self.readings.saturating_add(count);
     }
 
     pub(super) fn take_gap(&mut self, reason: GapReason, count: u64) {
@@ -151,9 +151,20 @@ impl DeviceTally {
 
     /// Takes a reading. A boot that is new counts from `from` on.
     pub fn take_reading(&mut self, (boot, from): (BootId, Ordinal), ordinal: Ordinal) {
+        self.take_readings((boot, from), (ordinal, ordinal), 1);
+    }
+
+    /// Takes `count` readings, of which `first` and `last` are the lowest and highest
+    /// ordinal. A boot that is new counts from `from` on.
+    pub fn take_readings(
+        &mut self,
+        (boot, from): (BootId, Ordinal),
+        (first, last): (Ordinal, Ordinal),
+        count: u64,
+    ) {
         let known = self.boot(boot, from);
-        known.tally.take_reading();
-        known.reach(ordinal, 1);
+        known.tally.take_readings(count);
+        known.reach(first, (last.0 - first.0).saturating_add(1));
     }
 
     /// Takes a gap of `count` ordinals from `first` on. A boot that is new counts from

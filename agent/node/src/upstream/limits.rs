@@ -11,6 +11,10 @@ pub(super) const EVENTS_MAX: usize = 256;
 pub(super) const QUESTIONS_MAX: usize = 32;
 /// Messages of one transaction are gathered up to this size and one message more.
 pub(super) const BATCH_BYTES_MAX: usize = 1024 * 1024;
+/// Times that one batch is judged anew before the sink is opened again.
+pub(super) const CONFLICTS_MAX: u32 = 256;
+/// Logs with more than one history that a status names.
+pub(super) const FORKED_SHOWN_MAX: usize = 16;
 /// A gateway is told its marks at most once in this time, and always the last ones.
 pub(super) const ACK_INTERVAL: Duration = Duration::from_millis(100);
 /// What is wrong with single messages is said at most once in this time.

@@ -36,6 +36,13 @@ pub struct UpstreamSnapshot {
     pub holes: u64,
     pub gateways: u64,
     pub partitions: u64,
+    /// Openings that showed a second disk of one log.
+    pub clones: u64,
+    /// Logs with more than one history, at most 16: gateway and log id.
+    pub forked: Vec<(String, String)>,
+    /// Batches that were judged again, since the start: another worker had changed the
+    /// same gateway.
+    pub conflicts: u64,
 }
 
 impl UpstreamSnapshot {
@@ -51,6 +58,7 @@ impl UpstreamSnapshot {
         self.beyond = counters.beyond;
         self.missing = counters.missing;
         self.resends = counters.resends;
+        self.clones = counters.clones;
     }
 
     /// The answer to `{"status":{}}`.
@@ -74,6 +82,11 @@ impl UpstreamSnapshot {
             "holes": self.holes,
             "gateways": self.gateways,
             "partitions": self.partitions,
+            "clones": self.clones,
+            "forked": self.forked.iter().map(|(gateway, log_id)| json!({
+                "gateway": gateway, "log_id": log_id,
+            })).collect::<Vec<_>>(),
+            "conflicts": self.conflicts,
         })
     }
 }

@@ -11,14 +11,18 @@ use std::time::{Duration, Instant};
 
 use forebay_core::payload::{Command, GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
 use forebay_core::units::Mono;
-use forebay_core::upstream::apply::{Applier, Outcome};
+use forebay_core::upstream::apply::{Applier, CloneSeen, Outcome};
+use forebay_core::upstream::batch::{Batch, Loaded};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 
 use super::ledger::LedgerShown;
-use super::limits::{ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, EVENTS_MAX, SAY_INTERVAL};
+use super::limits::{
+    ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, CONFLICTS_MAX, EVENTS_MAX, FORKED_SHOWN_MAX,
+    SAY_INTERVAL,
+};
 use super::schedule::Schedule;
-use super::sink::{Committed, Sink};
+use super::sink::{Committed, Sink, SinkError};
 use super::snapshot::UpstreamSnapshot;
 use crate::mqtt::subscriber::{AckToken, MqttSubscriber, SubscriberEvent};
 use crate::ports::Say;
@@ -54,6 +58,7 @@ pub(super) struct Worker {
     /// The client took no more: it is tried again after a pause.
     busy: bool,
     rejected_said: Option<Instant>,
+    conflicts: u64,
 }
 
 impl Worker {
@@ -81,6 +86,7 @@ impl Worker {
             greet: false,
             busy: false,
             rejected_said: None,
+            conflicts: 0,
         };
         worker.show();
         worker
@@ -198,24 +204,24 @@ impl Worker {
 
     /// Makes the batch durable; then what it carried may be acked and told.
     async fn commit(&mut self) -> Result<(), String> {
-        let batch = self.applier.take_batch();
-        if !batch.is_empty() {
-            let mut sink = self
-                .sink
-                .take()
-                .expect("it comes back from each transaction");
-            let task = tokio::task::spawn_blocking(move || {
-                let done = sink.commit(&batch);
-                (sink, done)
-            });
-            let (sink, done) = task.await.map_err(|error| error.to_string())?;
-            self.sink = Some(sink);
-            match done.map_err(|error| error.to_string())? {
-                Committed::Done => {}
-                Committed::Conflict(gateways) => {
-                    return Err(format!("another worker has changed {gateways:?}"));
-                }
+        let mut batch = self.applier.take_batch();
+        let mut conflicts = 0;
+        while !batch.is_empty() {
+            let done;
+            (batch, done) = self.write(batch).await?;
+            let Some(loaded) = done else { break };
+            // Judged on a state that another worker has changed meanwhile.
+            conflicts += 1;
+            if conflicts > CONFLICTS_MAX {
+                return Err(String::from(
+                    "other workers change the same gateways all the time",
+                ));
             }
+            let names: Vec<_> = loaded.iter().map(|(name, _)| name.clone()).collect();
+            let judged = self.applier.conflict(batch, loaded);
+            batch = judged.map_err(|error| error.to_string())?;
+            self.conflicts += 1;
+            self.touched.extend(names);
         }
         self.acks.extend(self.tokens.drain(..));
         let now = Instant::now();
@@ -223,8 +229,44 @@ impl Worker {
         for gateway in std::mem::take(&mut self.touched) {
             self.marks.mark(&gateway, now);
         }
+        self.say_clones();
         self.show();
         Ok(())
+    }
+
+    /// Gives the batch to the sink: `None` when it is durable, else what the sink holds
+    /// now of the gateways that it refused.
+    async fn write(&mut self, batch: Batch) -> Result<(Batch, Option<Changed>), String> {
+        let mut sink = self
+            .sink
+            .take()
+            .expect("it comes back from each transaction");
+        let task = tokio::task::spawn_blocking(move || {
+            let done = sink.commit(&batch).and_then(|done| match done {
+                Committed::Done => Ok(None),
+                Committed::Conflict(gateways) => load(&mut *sink, gateways).map(Some),
+            });
+            (sink, batch, done)
+        });
+        let (sink, batch, done) = task.await.map_err(|error| error.to_string())?;
+        self.sink = Some(sink);
+        Ok((batch, done.map_err(|error| error.to_string())?))
+    }
+
+    fn say_clones(&mut self) {
+        for clone in self.applier.take_clones() {
+            let CloneSeen {
+                gateway,
+                log_id,
+                opening,
+            } = clone;
+            (self.say)(&format!(
+                "upstream: ALARM: two disks of gateway {gateway} have one log ({log_id}): its \
+                 epoch {} was opened twice, as after a backup was restored or a disk copied. \
+                 Both are kept apart and nothing is dropped",
+                opening.epoch.0
+            ));
+        }
     }
 
     /// Hands acks, marks and commands to the broker's client as far as it takes
@@ -343,17 +385,35 @@ impl Worker {
     fn show(&mut self) {
         let applier = &mut self.applier;
         self.ledger.send_modify(|ledger| ledger.update(applier));
-        let gateways = self.applier.gateways().len() as u64;
+        let gateways = self.applier.gateways().count() as u64;
         let partitions = self.applier.partitions() as u64;
         let holes = self.applier.holes() as u64;
         let counters = self.applier.counters();
+        let forked = self.applier.forked().take(FORKED_SHOWN_MAX);
+        let forked: Vec<_> = forked
+            .map(|(gateway, log_id)| (gateway.to_string(), log_id.to_string()))
+            .collect();
+        let conflicts = self.conflicts;
         self.snapshot.send_modify(|snapshot| {
             snapshot.count(counters);
             snapshot.gateways = gateways;
             snapshot.partitions = partitions;
             snapshot.holes = holes;
+            snapshot.conflicts = conflicts;
+            snapshot.forked = forked;
         });
     }
+}
+
+/// What the sink holds now of these gateways.
+type Changed = Vec<(GatewayName, Loaded)>;
+
+fn load(sink: &mut dyn Sink, gateways: Vec<GatewayName>) -> Result<Changed, SinkError> {
+    let load = |gateway: GatewayName| {
+        let loaded = sink.load(Some(&gateway))?;
+        Ok((gateway, loaded))
+    };
+    gateways.into_iter().map(load).collect()
 }
 
 fn far_away() -> Instant {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use forebay_core::payload::GatewayName;
 use forebay_core::upstream::batch::{Batch, Loaded, Table, owner};
 use forebay_core::upstream::embed;
-use forebay_core::upstream::rows::{RowReader, StoredRow};
+use forebay_core::upstream::rows::{BadRows, Group, RowReader, StoredRow};
 
 use super::{Committed, Extent, ExtentKind, RowFilter, Sink, SinkError};
 use crate::config::SinkKind;
@@ -108,16 +108,20 @@ impl EmbeddedSink {
             .map_err(SinkError::Store)
     }
 
-    /// Shows the rows group by group.
-    fn groups(&self, mut visit: impl FnMut(Vec<StoredRow>) -> bool) -> Result<(), SinkError> {
+    /// Shows the groups of rows.
+    fn groups(
+        &self,
+        mut visit: impl FnMut(Group) -> Result<bool, BadRows>,
+    ) -> Result<(), SinkError> {
         let mut reader = RowReader::default();
         let mut done = Ok(());
         self.scan(Table::Rows, |key, value| {
-            let rows = reader.push(key, value).map_err(SinkError::Rows);
-            match rows {
-                Ok(rows) => rows.is_empty() || visit(rows),
+            let group = reader.push_group(key, value);
+            let more = group.and_then(|group| group.map_or(Ok(true), &mut visit));
+            match more {
+                Ok(more) => more,
                 Err(error) => {
-                    done = Err(error);
+                    done = Err(SinkError::Rows(error));
                     false
                 }
             }
@@ -188,9 +192,12 @@ impl Sink for EmbeddedSink {
         filter: &RowFilter,
         visit: &mut dyn FnMut(StoredRow) -> bool,
     ) -> Result<(), SinkError> {
-        self.groups(|rows| {
-            let mut rows = rows.into_iter().filter(|row| filter.takes(row));
-            rows.all(&mut *visit)
+        self.groups(|group| {
+            if !filter.takes_source(group.source()) {
+                return Ok(true);
+            }
+            let rows = group.rows()?.into_iter();
+            Ok(rows.filter(|row| filter.takes(row)).all(&mut *visit))
         })
     }
 
@@ -199,25 +206,20 @@ impl Sink for EmbeddedSink {
         filter: &RowFilter,
         visit: &mut dyn FnMut(Extent) -> bool,
     ) -> Result<(), SinkError> {
-        self.groups(|rows| {
-            let Some(first) = rows.first() else {
-                return true;
-            };
-            if !filter.takes_source(&first.source) {
-                return true;
+        self.groups(|group| {
+            if !filter.takes_source(group.source()) {
+                return Ok(true);
             }
-            let (kind, count) = match first.missing_until() {
-                Some(end) => (ExtentKind::Missing, end.0.saturating_sub(first.offset.0)),
-                None => (ExtentKind::Rows, rows.len() as u64),
-            };
-            visit(Extent {
-                source: first.source.clone(),
-                epoch: first.epoch,
-                nonce: first.nonce,
-                first: first.offset,
-                count,
-                kind,
-            })
+            let (offsets, missing) = group.extent()?;
+            let key = group.key();
+            Ok(visit(Extent {
+                source: key.source.clone(),
+                epoch: key.opening.epoch,
+                nonce: key.opening.nonce,
+                first: offsets.start(),
+                count: offsets.count(),
+                kind: missing.map_or(ExtentKind::Rows, |_| ExtentKind::Missing),
+            }))
         })
     }
 
