@@ -219,6 +219,11 @@ pub const FORWARD_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// for a sync shared with readings, 50 ms and more: with one window a broker next door
 /// would get 600 messages a second, whatever it can take.
 pub const FORWARD_UNKEPT_WINDOWS: usize = 16;
+/// Messages that a receiver of ours has not confirmed yet: half of what Mosquitto keeps for
+/// one client before it drops the newest silently.
+pub const FORWARD_AHEAD_MAX: usize = 500;
+/// How long its next confirmation is waited for, us.
+pub const FORWARD_AHEAD_WAIT_US: u64 = 2_000_000;
 /// Refusals of one message, for a reason of its own, after which it is parked.
 pub const FORWARD_REFUSALS_MAX: u32 = 5;
 /// Partitions whose blocks wait in memory to be forwarded.

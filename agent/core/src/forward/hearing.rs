@@ -97,6 +97,9 @@ impl Forward {
                 self.saving.due.get_or_insert(Mono(now.0 + SAVE_AFTER_US));
             }
         }
+        let places = &self.places;
+        self.ahead
+            .on_confirmed(|place, end| places[place].marks.confirmed >= end);
     }
 
     /// The receiver repeats a command as long as it misses something; one in

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::ahead::Ahead;
 use super::config::ForwardConfig;
 use super::connection::{Answer, Connection, InFlight};
 use super::counters::Counters;
@@ -72,6 +73,7 @@ pub struct Forward {
     /// Place whose turn it is.
     turn: usize,
     pub(super) connection: Option<Connection>,
+    pub(super) ahead: Ahead,
     /// Why the connection is to be dropped; nothing is handed over until it is.
     pub(super) reset: Option<String>,
     pub(super) resetting: bool,
@@ -140,6 +142,7 @@ impl Forward {
             barriers: VecDeque::new(),
             turn: 0,
             connection: None,
+            ahead: Ahead::default(),
             reset: None,
             resetting: false,
             paused_until: None,
@@ -228,6 +231,7 @@ impl Forward {
             place.patience.restart(now);
         }
         (self.reset, self.resetting) = (None, false);
+        self.ahead.forget();
         self.connection = Some(Connection::new(conn, window.min(self.config.window)));
     }
 
@@ -292,6 +296,7 @@ impl Forward {
     /// Gives up a broker that acks nothing; asks a silent receiver.
     pub fn handle_deadline(&mut self, now: Mono) {
         self.paused_until = self.paused_until.filter(|until| *until > now);
+        self.ahead.handle_deadline(now);
         for place in &mut self.places {
             place.handle_deadline(now);
         }
@@ -319,6 +324,7 @@ impl Forward {
         retries
             .chain(probes.filter_map(|place| place.patience.due()))
             .chain(self.paused_until)
+            .chain(self.ahead.due())
             .chain(self.ack_deadline())
             .chain(save)
             .min()
@@ -437,7 +443,8 @@ impl Forward {
         loop {
             let connection = self.connection.as_mut()?;
             let kept_soon = connection.len() + unkept < unkept_max;
-            if !kept_soon || !connection.has_room(FORWARD_BYTES_MAX) {
+            let is_ahead = self.receiver.is_online() && !self.ahead.has_room();
+            if is_ahead || !kept_soon || !connection.has_room(FORWARD_BYTES_MAX) {
                 return None;
             }
             let count = self.places.len();
@@ -471,6 +478,9 @@ impl Forward {
             sent_at: now,
         });
         place.handed_over(end);
+        if self.receiver.is_online() {
+            self.ahead.handed_over(index, end, now);
+        }
         Some(ForwardAction::Publish {
             conn: connection.conn,
             send,

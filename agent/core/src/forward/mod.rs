@@ -2,7 +2,8 @@
 //!
 //! The outbox is the log itself: what is to be sent stands between a partition's
 //! mark and its durable head. `marks` is what is kept over restarts, `place` one
-//! partition, `connection` the window over what is on its way, `receiver` what is
+//! partition, `connection` the window over what is on its way, `ahead` how far
+//! the broker is ahead of the receiver, `receiver` what is
 //! known of the far side, `machine` the rules, `hearing` and `refusals` those for
 //! what comes back. Argument and byte table: `agent/core/docs/forward.md`.
 
@@ -13,6 +14,7 @@ mod counters;
 mod marks;
 mod patience;
 
+mod ahead;
 mod connection;
 mod place;
 

@@ -6,7 +6,8 @@ use super::super::machine::Forward;
 use super::super::{ConnNo, Refusal, SendNo};
 use super::world::{ACK_TIMEOUT_US, WINDOW, World, at};
 use crate::limits::{
-    FORWARD_REFUSALS_MAX, FORWARD_RETRY_MIN_US, FORWARD_STALL_MIN_US, FORWARD_UNKEPT_WINDOWS,
+    FORWARD_AHEAD_MAX, FORWARD_AHEAD_WAIT_US, FORWARD_REFUSALS_MAX, FORWARD_RETRY_MIN_US,
+    FORWARD_STALL_MIN_US, FORWARD_UNKEPT_WINDOWS,
 };
 use crate::payload::{Command, UPSTREAM_TOPIC};
 use crate::record::Missing;
@@ -170,6 +171,33 @@ fn each_ack_starts_the_timeout_anew_for_the_message_after_it() {
     assert_eq!(world.resets, 0);
     world.wait(1);
     assert_eq!(world.resets, 1);
+}
+
+#[test]
+fn a_broker_gets_so_far_ahead_of_the_receiver_and_no_further() {
+    let mut world = with_backlog(FORWARD_AHEAD_MAX + 100);
+    world.receiver_connects();
+    world.deliver_message();
+    world.deliver_message();
+    let broker_acks_all = |world: &mut World| {
+        for n in 0..2 * FORWARD_AHEAD_MAX {
+            world.pump();
+            world.broker_takes();
+            world.deliver_answer();
+            if n % 20 == 0 {
+                world.commit();
+            }
+        }
+    };
+    broker_acks_all(&mut world);
+    // Some had left before the receiver was heard of.
+    let taken = world.truth[&at(0)].taken.len() / 2;
+    let before = taken.checked_sub(FORWARD_AHEAD_MAX);
+    assert!(before.is_some_and(|n| n <= usize::from(WINDOW)), "{taken}");
+    world.wait(FORWARD_AHEAD_WAIT_US);
+    broker_acks_all(&mut world);
+    let taken = world.truth[&at(0)].taken.len() / 2;
+    assert_eq!(taken, FORWARD_AHEAD_MAX + 100);
 }
 
 #[test]
