@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_node::config::{BrokerConfig, SinkKind, UpstreamConfig};
+use forebay_node::config::{BrokerConfig, FilesConfig, SinkKind, UpstreamConfig};
 use forebay_node::mqtt::broker::EmbeddedBroker;
 use forebay_node::upstream::UpstreamProcess;
 use forebay_tests::mosquitto::Mosquitto;
@@ -23,6 +23,7 @@ fn receiver(dir: &Path, port: u16) -> UpstreamProcess {
         },
         sink: SinkKind::Embedded,
         postgres: None,
+        files: FilesConfig::new(dir.join("files")),
         socket: dir.join("upstream.sock"),
     };
     UpstreamProcess::spawn(&config, &(Arc::new(|_: &str| {}) as _)).unwrap()

@@ -10,6 +10,7 @@ use forebay_wire::limits::LOG_LEVEL_MAX;
 
 use super::broker::{BrokerConfig, broker};
 use super::error::ConfigError;
+use super::files::{FilesConfig, files};
 use super::postgres::{PostgresConfig, postgres};
 use super::reader::{Field, Source, Table};
 use super::schema_agent::{AGENT, DEVICE, QUERY, UPSTREAM};
@@ -52,6 +53,8 @@ pub struct UpstreamConfig {
     pub sink: SinkKind,
     /// Of the sink postgres.
     pub postgres: Option<PostgresConfig>,
+    /// What the sink "files" needs.
+    pub files: FilesConfig,
     pub socket: PathBuf,
 }
 
@@ -183,6 +186,7 @@ pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamCon
     let sink = table.need("sink")?.one_of(&[
         ("embedded", SinkKind::Embedded),
         ("postgres", SinkKind::Postgres),
+        ("files", SinkKind::Files),
     ])?;
     Ok(Some(UpstreamConfig {
         broker: broker(&table, folder, id)?,
@@ -191,6 +195,7 @@ pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamCon
             SinkKind::Embedded | SinkKind::Files => None,
             SinkKind::Postgres => Some(postgres(source, folder)?),
         },
+        files: files(source, folder, &data_dir)?,
         socket: socket(&table, folder, data_dir.join("upstream.sock"))?,
         data_dir,
     }))

@@ -9,6 +9,7 @@ pub mod check;
 pub mod duration;
 mod engine;
 pub mod error;
+pub mod files;
 pub mod forward;
 pub mod log;
 pub mod port;
@@ -32,6 +33,7 @@ pub use self::broker::{
     BrokerConfig, Identity, PasswordFrom, Placed, Protocol, TlsKeys, Transport,
 };
 pub use self::error::{ConfigError, Place};
+pub use self::files::{FilesConfig, FilesFormat};
 pub use self::forward::ForwardConfig;
 pub use self::log::{LogConfig, SyncMode};
 pub use self::port::DevicePort;
@@ -42,7 +44,7 @@ use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 11] = [
+pub const SECTIONS: [&Section; 12] = [
     &schema_agent::AGENT,
     &port::DEVICE_PORT,
     &schema_agent::DEVICE,
@@ -54,6 +56,7 @@ pub const SECTIONS: [&Section; 11] = [
     &schema_agent::QUERY,
     &schema_agent::UPSTREAM,
     &postgres::POSTGRES,
+    &files::FILES,
 ];
 
 /// A whole config file, checked.

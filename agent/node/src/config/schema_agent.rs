@@ -235,7 +235,7 @@ pub const UPSTREAM: Section = Section {
         Key {
             name: "sink",
             default: Default::Is("\"embedded\""),
-            doc: "Where readings are applied: embedded: in data_dir, by one process; postgres: see [postgres].",
+            doc: "Where readings are applied: embedded: in data_dir, by one process; postgres: see [postgres];\nfiles: see [files], by one process.",
         },
         Key {
             name: "socket",

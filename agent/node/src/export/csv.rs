@@ -31,11 +31,14 @@ impl Table for Csv {
             }
             match cell {
                 Cell::Text(text) => quoted(text.as_bytes(), record),
-                Cell::Json(json) => quoted(json, record),
+                Cell::Json(json) | Cell::Member(json) => quoted(json, record),
                 Cell::Time(time) => time_text(*time, record),
                 Cell::Double(None) => {}
                 Cell::Double(Some(value)) => write_number(*value, record),
                 Cell::Unsigned(n) => write!(record, "{n}")?,
+                Cell::MaybeInteger(Some(n)) => write!(record, "{n}")?,
+                Cell::MaybeInteger(None) => {}
+                Cell::Bool(is) => write!(record, "{is}")?,
             }
         }
         record.push(b'\n');

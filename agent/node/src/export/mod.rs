@@ -37,8 +37,13 @@ pub(crate) enum Kind {
     /// May be missing.
     Double,
     Unsigned,
-    /// JSON that is written as it is.
+    /// May be missing.
+    MaybeInteger,
+    Bool,
+    /// JSON that is the whole row where rows are JSON.
     Json,
+    /// JSON that is one member of the row where rows are JSON.
+    Member,
 }
 
 /// Name and kind of a column.
@@ -51,7 +56,10 @@ pub(crate) enum Cell<'a> {
     Time(EventTime),
     Double(Option<f64>),
     Unsigned(u64),
+    MaybeInteger(Option<i64>),
+    Bool(bool),
     Json(&'a [u8]),
+    Member(&'a [u8]),
 }
 
 /// Columns of a table of readings; the first six are what an import reads.

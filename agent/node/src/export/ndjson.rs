@@ -39,9 +39,14 @@ impl Table for Ndjson {
             match cell {
                 Cell::Text(text) => serde_json::to_writer(&mut *line, text)?,
                 Cell::Time(time) => forebay_core::utc::write_json(*time, line),
-                Cell::Double(None) => line.extend_from_slice(b"null"),
+                Cell::Double(None) | Cell::MaybeInteger(None) => {
+                    line.extend_from_slice(b"null");
+                }
                 Cell::Double(Some(value)) => write_number(*value, line),
                 Cell::Unsigned(n) => write!(line, "{n}")?,
+                Cell::MaybeInteger(Some(n)) => write!(line, "{n}")?,
+                Cell::Bool(is) => write!(line, "{is}")?,
+                Cell::Member(json) => push_on_one_line(json, line),
                 Cell::Json(_) => {}
             }
         }
@@ -55,4 +60,13 @@ impl Table for Ndjson {
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Line breaks between members mean as much as spaces do, and inside of texts JSON has
+/// none.
+fn push_on_one_line(json: &[u8], line: &mut Vec<u8>) {
+    line.extend(json.iter().map(|byte| match byte {
+        b'\n' | b'\r' => b' ',
+        other => *other,
+    }));
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use ::parquet::basic::Compression;
-use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
@@ -23,6 +23,9 @@ enum Held {
     Integers(Vec<i64>),
     /// Values, and for each row whether it has one.
     Doubles(Vec<f64>, Vec<i16>),
+    /// As doubles.
+    MaybeIntegers(Vec<i64>, Vec<i16>),
+    Bools(Vec<bool>),
 }
 
 /// See the module's text.
@@ -41,9 +44,11 @@ impl Parquet {
             .build();
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
         let held = columns.iter().map(|(_, kind)| match kind {
-            Kind::Text | Kind::Json => Held::Bytes(Vec::new()),
+            Kind::Text | Kind::Json | Kind::Member => Held::Bytes(Vec::new()),
             Kind::Time | Kind::Unsigned => Held::Integers(Vec::new()),
             Kind::Double => Held::Doubles(Vec::new(), Vec::new()),
+            Kind::MaybeInteger => Held::MaybeIntegers(Vec::new(), Vec::new()),
+            Kind::Bool => Held::Bools(Vec::new()),
         });
         Ok(Self {
             writer: writer.map_err(told)?,
@@ -79,6 +84,16 @@ impl Parquet {
                     cells.clear();
                     there.clear();
                 }
+                Held::MaybeIntegers(cells, there) => {
+                    let typed = column.typed::<Int64Type>();
+                    typed.write_batch(cells, Some(there), None)?;
+                    cells.clear();
+                    there.clear();
+                }
+                Held::Bools(cells) => {
+                    column.typed::<BoolType>().write_batch(cells, None, None)?;
+                    cells.clear();
+                }
             }
             column.close()?;
         }
@@ -90,10 +105,12 @@ impl Parquet {
 fn schema(columns: &[Column]) -> String {
     let fields = columns.iter().map(|(name, kind)| match kind {
         Kind::Text => format!("required binary {name} (STRING);"),
-        Kind::Json => format!("required binary {name} (JSON);"),
+        Kind::Json | Kind::Member => format!("required binary {name} (JSON);"),
         Kind::Time => format!("required int64 {name} (TIMESTAMP(MICROS,true));"),
         Kind::Double => format!("optional double {name};"),
         Kind::Unsigned => format!("required int64 {name} (INTEGER(64,false));"),
+        Kind::MaybeInteger => format!("optional int64 {name};"),
+        Kind::Bool => format!("required boolean {name};"),
     });
     let fields: Vec<String> = fields.collect();
     format!("message forebay {{ {} }}", fields.join(" "))
@@ -119,16 +136,28 @@ impl Table for Parquet {
         for (held, cell) in self.held.iter_mut().zip(cells) {
             match (held, cell) {
                 (Held::Bytes(held), Cell::Text(text)) => held.push((*text).into()),
-                (Held::Bytes(held), Cell::Json(json)) => held.push(json.to_vec().into()),
+                (Held::Bytes(held), Cell::Json(json) | Cell::Member(json)) => {
+                    held.push(json.to_vec().into());
+                }
                 (Held::Integers(held), Cell::Time(time)) => held.push(time.0),
                 (Held::Integers(held), Cell::Unsigned(n)) => held.push(n.cast_signed()),
                 (Held::Doubles(held, there), Cell::Double(value)) => {
                     held.extend(*value);
                     there.push(value.is_some().into());
                 }
-                (Held::Bytes(_) | Held::Integers(_) | Held::Doubles(..), _) => {
-                    unreachable!("a cell is of its column's kind")
+                (Held::MaybeIntegers(held, there), Cell::MaybeInteger(n)) => {
+                    held.extend(*n);
+                    there.push(n.is_some().into());
                 }
+                (Held::Bools(held), Cell::Bool(is)) => held.push(*is),
+                (
+                    Held::Bytes(_)
+                    | Held::Integers(_)
+                    | Held::Doubles(..)
+                    | Held::MaybeIntegers(..)
+                    | Held::Bools(_),
+                    _,
+                ) => unreachable!("a cell is of its column's kind"),
             }
         }
         self.rows += 1;

@@ -1,21 +1,34 @@
 //! `forebay upstream` on the command line.
 
-use std::io::{BufWriter, ErrorKind, Write as _};
+use std::io::ErrorKind;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use forebay_core::payload::{GatewayName, StreamName};
+use forebay_core::units::EventTime;
+use forebay_core::utc;
+use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::export::{Export, export};
 use super::ledger::ledger_text;
 use super::process::UpstreamProcess;
-use super::sink::{self, RowFilter, SinkError};
-use crate::config::{Config, UpstreamConfig};
+use super::query::{self, RowQuery};
+use super::sink::{self, RowFilter, Sink, SinkError};
+use super::verify;
+use crate::config::{Config, UpstreamConfig, duration};
+use crate::export::Format;
 use crate::ports::Say;
 use crate::terminal::{EXIT_CONFIG, fail, print_line};
+
+/// How long a running receiver may take to read its sink.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Args)]
 #[command(
@@ -23,6 +36,8 @@ use crate::terminal::{EXIT_CONFIG, fail, print_line};
     after_help = "\
 Examples:
   forebay upstream --config upstream.toml
+  forebay upstream query --config upstream.toml --channel temperature --from 1h
+  forebay upstream verify --config upstream.toml
   forebay upstream export --config upstream.toml > rows.ndjson"
 )]
 pub struct UpstreamArgs {
@@ -39,22 +54,135 @@ struct ConfigFile {
     config: PathBuf,
 }
 
+/// Which rows are meant.
+#[derive(Debug, Args)]
+struct Rows {
+    /// Only this gateway
+    #[arg(long, value_parser = query::gateway)]
+    gateway: Option<GatewayName>,
+    /// Only this stream, such as readings
+    #[arg(long, value_parser = query::stream)]
+    stream: Option<StreamName>,
+    /// Only this device: its 16 hex digits
+    #[arg(long, value_parser = query::device, value_name = "UID")]
+    device: Option<DeviceUid>,
+    /// Only readings of this channel, such as temperature
+    #[arg(long)]
+    channel: Option<String>,
+    /// First time (included): RFC 3339, microseconds since 1970, or so long ago, such as 1h
+    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    from: Option<When>,
+    /// Last time (not included), as in --from
+    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    to: Option<When>,
+}
+
+/// A time as it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    At(EventTime),
+    /// So many microseconds before now.
+    Ago(i64),
+}
+
+impl When {
+    fn at(self, now: EventTime) -> EventTime {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(micros) => EventTime(now.0.saturating_sub(micros)),
+        }
+    }
+}
+
+fn parse_time(text: &str) -> Result<When, String> {
+    let at = text
+        .parse()
+        .ok()
+        .map(EventTime)
+        .or_else(|| utc::parse(text));
+    let ago = || duration::parse(text).ok().filter(|span| span.0 >= 0);
+    at.map(When::At)
+        .or_else(|| ago().map(|span| When::Ago(span.0)))
+        .ok_or_else(|| {
+            String::from("must be a time such as 2026-03-01T00:00:00Z, or 1h for an hour ago")
+        })
+}
+
+impl Rows {
+    fn filter(&self) -> RowFilter {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_micros());
+        let now = EventTime(i64::try_from(now).unwrap_or(i64::MAX));
+        RowFilter {
+            gateway: self.gateway.clone(),
+            stream: self.stream.clone(),
+            device: self.device,
+            channel: self.channel.clone(),
+            from: self.from.map(|when| when.at(now)),
+            to: self.to.map(|when| when.at(now)),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum UpstreamCommand {
-    /// Print what was applied, one JSON object per line; the receiver must not run
+    /// Print rows that were applied, of a receiver that runs or not
     #[command(after_help = "\
-Example: forebay upstream export --config upstream.toml --stream readings")]
-    Export {
+Example:
+  forebay upstream query --config upstream.toml --gateway gw-1 --channel temperature --from 1h
+
+Rows come partition by partition in the order of the gateway's log, with --json each as it was
+applied, on a line of its own.")]
+    Query {
+        #[command(flatten)]
+        config: ConfigFile,
+        #[command(flatten)]
+        rows: Rows,
+        /// At most so many rows, 1 to 10000
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+        limit: u16,
+        /// Print each row as a line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prove that each offset was applied once, or declared to never come
+    #[command(after_help = "\
+Example: forebay upstream verify --config upstream.toml --gateway gw-1
+
+Exit code 0: proven. 1: something was applied twice, is lost, or has not come yet; each range
+of offsets is named. 2: the config cannot be read. 3: the sink cannot be read.
+While the receiver runs, it answers between two commits.")]
+    Verify {
         #[command(flatten)]
         config: ConfigFile,
         /// Only this gateway
+        #[arg(long, value_parser = query::gateway)]
+        gateway: Option<GatewayName>,
+        /// Print the answer as one line of JSON
         #[arg(long)]
-        gateway: Option<String>,
-        /// Only this stream, such as readings
-        #[arg(long)]
-        stream: Option<String>,
+        json: bool,
+    },
+    /// Write what was applied into a file; the receiver must not run
+    #[command(after_help = "\
+Examples:
+  forebay upstream export --config upstream.toml --stream readings > rows.ndjson
+  forebay upstream export --config upstream.toml --output readings.parquet
+
+NDJSON holds each row as it was applied. CSV and Parquet hold readings, or, with --stream, the
+rows of another stream; declared gaps and what the gateway's clock said are then left out.")]
+    Export {
+        #[command(flatten)]
+        config: ConfigFile,
+        #[command(flatten)]
+        rows: Rows,
+        /// How to write; without it, as the output's name ends, or NDJSON
+        #[arg(long, value_enum)]
+        format: Option<Format>,
+        /// File to write; - is stdout
+        #[arg(long, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
         /// Print the rejected messages that are kept instead
-        #[arg(long, conflicts_with_all = ["gateway", "stream"])]
+        #[arg(long, conflicts_with_all = ["gateway", "stream", "device", "channel", "from", "to", "format", "output"])]
         rejected: bool,
     },
     /// How the running receiver is doing
@@ -71,16 +199,26 @@ Example: forebay upstream export --config upstream.toml --stream readings")]
     },
 }
 
+impl UpstreamCommand {
+    fn config(&self) -> &Path {
+        match self {
+            Self::Query { config, .. }
+            | Self::Verify { config, .. }
+            | Self::Export { config, .. }
+            | Self::Status { config, .. } => &config.config,
+        }
+    }
+}
+
+/// Exit code of a proof that failed, and of a sink that cannot be read.
+const EXIT_NOT_PROVEN: u8 = 1;
+const EXIT_UNREADABLE: u8 = 3;
+
 /// Runs the command.
 #[must_use]
 pub fn run(args: &UpstreamArgs) -> ExitCode {
-    let path = match &args.command {
-        None => &args.config.config,
-        Some(UpstreamCommand::Export { config, .. } | UpstreamCommand::Status { config, .. }) => {
-            &config.config
-        }
-    };
-    let config = match load(path) {
+    let path = args.command.as_ref().map(UpstreamCommand::config);
+    let config = match load(path.unwrap_or(&args.config.config)) {
         Ok(config) => config,
         Err(text) => {
             fail(&text);
@@ -88,20 +226,25 @@ pub fn run(args: &UpstreamArgs) -> ExitCode {
         }
     };
     let done = match &args.command {
-        None => receive(&config),
+        None => receive(&config).map(|()| ExitCode::SUCCESS),
+        Some(UpstreamCommand::Query {
+            rows, limit, json, ..
+        }) => show_rows(&config, rows.filter(), usize::from(*limit), *json),
+        Some(UpstreamCommand::Verify { gateway, json, .. }) => {
+            return prove(&config, gateway.as_ref(), *json);
+        }
+        Some(UpstreamCommand::Export { rejected: true, .. }) => export_rejected(&config),
         Some(UpstreamCommand::Export {
-            gateway,
-            stream,
-            rejected,
+            rows,
+            format,
+            output,
             ..
-        }) => filter(gateway.as_deref(), stream.as_deref())
-            .and_then(|filter| export(&config, &filter, *rejected)),
-        Some(UpstreamCommand::Status { ledger, json, .. }) => status(&config, *ledger, *json),
+        }) => export_rows(&config, rows.filter(), *format, output),
+        Some(UpstreamCommand::Status { ledger, json, .. }) => {
+            status(&config, *ledger, *json).map(|()| ExitCode::SUCCESS)
+        }
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => fail(&text),
-    }
+    done.unwrap_or_else(|text| fail(&text))
 }
 
 fn load(path: &Path) -> Result<UpstreamConfig, String> {
@@ -139,29 +282,122 @@ fn receive(config: &UpstreamConfig) -> Result<(), String> {
     })
 }
 
-fn filter(gateway: Option<&str>, stream: Option<&str>) -> Result<RowFilter, String> {
-    let gateway = gateway.map(GatewayName::new).transpose();
-    let stream = stream.map(StreamName::new).transpose();
-    Ok(RowFilter {
-        gateway: gateway.map_err(|error| error.to_string())?,
-        stream: stream.map_err(|error| error.to_string())?,
-        ..RowFilter::default()
-    })
+/// Whether a receiver listens.
+fn runs(config: &UpstreamConfig) -> bool {
+    UnixStream::connect(&config.socket).is_ok()
 }
 
-fn export(config: &UpstreamConfig, filter: &RowFilter, rejected: bool) -> Result<(), String> {
+/// Asks the running receiver, or the sink when none runs.
+fn ask(
+    config: &UpstreamConfig,
+    request: &Value,
+    of_sink: impl FnOnce(&mut dyn Sink) -> Result<Value, String>,
+) -> Result<Value, String> {
+    if runs(config) {
+        return crate::local::ask_line(&config.socket, &request.to_string(), PATIENCE);
+    }
     let mut sink = sink::open_existing(config).map_err(|error| error.to_string())?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let done = if rejected {
-        sink::export_rejected(&mut *sink, &mut out)
-    } else {
-        sink::export(&mut *sink, filter, &mut out)
+    of_sink(sink.as_mut())
+}
+
+fn show_rows(
+    config: &UpstreamConfig,
+    filter: RowFilter,
+    limit: usize,
+    json: bool,
+) -> Result<ExitCode, String> {
+    let query = RowQuery { filter, limit };
+    let answer = ask(config, &query.to_json(), |sink| query.ask(sink))?;
+    if !json {
+        return Ok(print_line(&query::text(&answer)));
+    }
+    let rows = answer["rows"].as_array().into_iter().flatten();
+    let lines: Vec<&str> = rows.filter_map(Value::as_str).collect();
+    if !lines.is_empty() {
+        // Who reads may have enough.
+        let _ = print_line(&lines.join("\n"));
+    }
+    if answer["more"] == true {
+        // Not among the rows, which a program reads.
+        eprintln!("forebay: there are more rows: raise --limit, or ask for less");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn prove(config: &UpstreamConfig, gateway: Option<&GatewayName>, json: bool) -> ExitCode {
+    let request = json!({ "verify": { "gateway": gateway.map(GatewayName::as_str) } });
+    let of_sink = |sink: &mut dyn Sink| {
+        let report = verify::verify(sink, gateway).map_err(|error| error.to_string())?;
+        Ok(report.to_json())
     };
+    match ask(config, &request, of_sink) {
+        Ok(report) => {
+            let shown = match json {
+                true => report.to_string(),
+                false => verify::text(&report),
+            };
+            // The exit code says it too.
+            let _ = print_line(&shown);
+            match report["proven"] == true {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::from(EXIT_NOT_PROVEN),
+            }
+        }
+        Err(text) => {
+            fail(&text);
+            ExitCode::from(EXIT_UNREADABLE)
+        }
+    }
+}
+
+/// Opens the sink, which the receiver must not hold.
+fn open(config: &UpstreamConfig) -> Result<Box<dyn Sink>, String> {
+    sink::open_existing(config).map_err(|error| error.to_string())
+}
+
+fn export_rejected(config: &UpstreamConfig) -> Result<ExitCode, String> {
+    let mut sink = open(config)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let done = sink::export_rejected(&mut *sink, &mut out);
     match done.and_then(|()| out.flush().map_err(SinkError::Output)) {
         // Who reads, as `head` does, may have enough.
-        Err(SinkError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => done.map_err(|error| error.to_string()),
+        Err(SinkError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {}
+        done => done.map_err(|error| error.to_string())?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export_rows(
+    config: &UpstreamConfig,
+    filter: RowFilter,
+    format: Option<Format>,
+    output: &Path,
+) -> Result<ExitCode, String> {
+    let mut sink = open(config)?;
+    let end = output.extension().and_then(|end| end.to_str());
+    let format = format.unwrap_or(match end {
+        Some("csv") => Format::Csv,
+        Some("parquet") => Format::Parquet,
+        Some(_) | None => Format::Ndjson,
+    });
+    let what = Export {
+        filter,
+        format,
+        output,
+    };
+    let written = export(sink.as_mut(), &what)?;
+    if let Some(written) = written.filter(|_| output != Path::new("-")) {
+        let left_out = match written.left_out {
+            0 => String::new(),
+            rows => format!("; {rows} rows are no readings and were left out"),
+        };
+        print_line(&format!(
+            "{}: {} rows{left_out}",
+            output.display(),
+            written.rows
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn status(config: &UpstreamConfig, ledger: bool, json: bool) -> Result<(), String> {
@@ -187,4 +423,32 @@ pub fn status_text(answer: &Value) -> String {
     let fields = fields.filter(|(key, _)| *key != "ledger");
     let lines = fields.map(|(key, value)| format!("{key:<14}{value}"));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_absolute_or_ago() {
+        let hour = 3_600_000_000;
+        for (text, want) in [
+            (
+                "2026-03-01T00:00:00Z",
+                utc::parse("2026-03-01T00:00:00Z").map(When::At),
+            ),
+            ("5", Some(When::At(EventTime(5)))),
+            ("-5", Some(When::At(EventTime(-5)))),
+            ("1h", Some(When::Ago(hour))),
+            ("0s", Some(When::Ago(0))),
+            ("-1h", None),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_time(text).ok(), want, "{text}");
+        }
+        let now = EventTime(10 * hour);
+        assert_eq!(When::Ago(hour).at(now), EventTime(9 * hour));
+        assert_eq!(When::At(EventTime(7)).at(now), EventTime(7));
+    }
 }

@@ -12,6 +12,11 @@ mod ledger;
 pub mod sink;
 mod snapshot;
 
+mod export;
+mod verify;
+
+mod query;
+
 mod worker;
 
 mod process;

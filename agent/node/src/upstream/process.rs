@@ -14,6 +14,7 @@ use super::ledger::LedgerShown;
 use super::limits::{
     EVENTS_MAX, QUESTIONS_MAX, REOPEN_PAUSE, REOPEN_PAUSE_MAX, SESSION_EXPIRY_S, UNACKED_MAX,
 };
+use super::query::SinkQuestion;
 use super::sink::{self, Sink, SinkError};
 use super::snapshot::UpstreamSnapshot;
 use super::worker::{Ended, Worker};
@@ -48,7 +49,9 @@ impl UpstreamProcess {
         // After the sink: who holds its lock may take over a leftover socket.
         let socket = LocalSocket::serve(&config.socket, asked)
             .map_err(|error| format!("socket {}: {error}", config.socket.display()))?;
-        let questions = tokio::spawn(answer(socket, questions, (snapshot.clone(), ledger)));
+        let (of_sink, sink_asked) = mpsc::channel(QUESTIONS_MAX);
+        let shown = (snapshot.clone(), ledger);
+        let questions = tokio::spawn(answer(socket, questions, shown, of_sink));
         let (stop, stopped) = oneshot::channel();
         let keeper = Keeper {
             config: config.clone(),
@@ -56,6 +59,7 @@ impl UpstreamProcess {
             snapshot: sender,
             ledger: ledger_sender,
             say: say.clone(),
+            asked: sink_asked,
         };
         Ok(Self {
             snapshot,
@@ -93,6 +97,7 @@ async fn answer(
         watch::Receiver<UpstreamSnapshot>,
         watch::Receiver<LedgerShown>,
     ),
+    of_sink: mpsc::Sender<SinkQuestion>,
 ) {
     // Held until the task ends: dropping it removes the file.
     let _socket = socket;
@@ -108,6 +113,14 @@ async fn answer(
                 Err(_) => return,
             },
         };
+        if SinkQuestion::is(&request) {
+            // The worker answers. When it is far behind, whoever asks may ask again.
+            if let Err(refused) = of_sink.try_send(SinkQuestion { request, answer }) {
+                let busy = String::from("the receiver is busy: ask again");
+                let _ = refused.into_inner().answer.send(Err(busy));
+            }
+            continue;
+        }
         let reply = match question(&request) {
             Some(Question::Status) => Ok(snapshot.borrow().to_json()),
             Some(Question::Ledger) => {
@@ -116,7 +129,7 @@ async fn answer(
                 Ok(status)
             }
             None => Err(String::from(
-                "this is a receiver: ask {\"status\":{}} or {\"status\":{\"ledger\":true}}",
+                "this is a receiver: ask {\"status\":{}}, {\"rows\":{}} or {\"verify\":{}}",
             )),
         };
         // Who asked may have gone away.
@@ -157,10 +170,11 @@ struct Keeper {
     snapshot: watch::Sender<UpstreamSnapshot>,
     ledger: watch::Sender<LedgerShown>,
     say: Say,
+    asked: mpsc::Receiver<SinkQuestion>,
 }
 
 impl Keeper {
-    async fn run(self, sink: Box<dyn Sink>, applier: Applier, mut stop: oneshot::Receiver<()>) {
+    async fn run(mut self, sink: Box<dyn Sink>, applier: Applier, mut stop: oneshot::Receiver<()>) {
         let mut opened = Some((sink, applier));
         let mut pause = REOPEN_PAUSE;
         loop {
@@ -171,7 +185,7 @@ impl Keeper {
                     let client = MqttSubscriber::spawn(self.subscriber(), events);
                     let shown = (self.snapshot.clone(), self.ledger.clone());
                     let worker = Worker::new(sink, applier, client, shown, self.say.clone());
-                    match worker.run(receiver, &mut stop).await {
+                    match worker.run(receiver, (&mut self.asked, &mut stop)).await {
                         Ended::Stopped(Ok(())) => return,
                         Ended::Stopped(Err(text)) => return self.failed(text),
                         Ended::Sink(text) => Some(text),

@@ -21,6 +21,7 @@ use super::limits::{
     ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, CONFLICTS_MAX, EVENTS_MAX, FORKED_SHOWN_MAX,
     SAY_INTERVAL,
 };
+use super::query::SinkQuestion;
 use super::schedule::Schedule;
 use super::sink::{Committed, Sink, SinkError};
 use super::snapshot::UpstreamSnapshot;
@@ -95,13 +96,22 @@ impl Worker {
     pub(super) async fn run(
         mut self,
         mut events: mpsc::Receiver<SubscriberEvent>,
-        stop: &mut oneshot::Receiver<()>,
+        (asked, stop): (
+            &mut mpsc::Receiver<SinkQuestion>,
+            &mut oneshot::Receiver<()>,
+        ),
     ) -> Ended {
         loop {
             let wake = self.wake().unwrap_or_else(far_away);
             let first = tokio::select! {
                 _ = &mut *stop => return self.stop().await,
                 () = sleep_until(wake.into()) => None,
+                Some(question) = asked.recv() => {
+                    if let Err(text) = self.with_sink(|sink| question.answer(sink)).await {
+                        return Ended::Sink(text);
+                    }
+                    continue;
+                }
                 event = events.recv() => match event {
                     Some(event) => Some(event),
                     None => return Ended::Sink("the broker's client has ended".to_owned()),
@@ -109,6 +119,9 @@ impl Worker {
             };
             if let Err(text) = self.gather(first, &mut events).await {
                 // Dropped without a word: what is not acked comes again.
+                return Ended::Sink(text);
+            }
+            if let Err(text) = self.tend(false).await {
                 return Ended::Sink(text);
             }
             self.tell();
@@ -237,19 +250,14 @@ impl Worker {
     /// Gives the batch to the sink: `None` when it is durable, else what the sink holds
     /// now of the gateways that it refused.
     async fn write(&mut self, batch: Batch) -> Result<(Batch, Option<Changed>), String> {
-        let mut sink = self
-            .sink
-            .take()
-            .expect("it comes back from each transaction");
-        let task = tokio::task::spawn_blocking(move || {
+        let write = |sink: &mut dyn Sink| {
             let done = sink.commit(&batch).and_then(|done| match done {
                 Committed::Done => Ok(None),
-                Committed::Conflict(gateways) => load(&mut *sink, gateways).map(Some),
+                Committed::Conflict(gateways) => load(sink, gateways).map(Some),
             });
-            (sink, batch, done)
-        });
-        let (sink, batch, done) = task.await.map_err(|error| error.to_string())?;
-        self.sink = Some(sink);
+            (batch, done)
+        };
+        let (batch, done) = self.with_sink(write).await?;
         Ok((batch, done.map_err(|error| error.to_string())?))
     }
 
@@ -267,6 +275,39 @@ impl Worker {
                 opening.epoch.0
             ));
         }
+    }
+
+    /// Calls the sink where blocking harms nobody. An error only when that is not possible.
+    async fn with_sink<T: Send + 'static>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Sink) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let mut sink = self.sink.take().expect("it comes back from each call");
+        let task = tokio::task::spawn_blocking(move || {
+            let done = call(sink.as_mut());
+            (sink, done)
+        });
+        let (sink, done) = task.await.map_err(|error| error.to_string())?;
+        self.sink = Some(sink);
+        Ok(done)
+    }
+
+    /// Lets the sink do what is due beside commits. When it cannot, that is shown; what
+    /// comes is applied as long as commits work.
+    async fn tend(&mut self, is_last: bool) -> Result<(), String> {
+        let now = Instant::now();
+        let due = self.sink.as_ref().and_then(|sink| sink.due());
+        if !is_last && due.is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        let done = self.with_sink(move |sink| sink.tend(now, is_last)).await?;
+        let said = done.as_ref().err().map(SinkError::to_string);
+        if let Some(text) = &said {
+            (self.say)(&format!("upstream: {text}"));
+        }
+        self.snapshot
+            .send_modify(|snapshot| snapshot.sink_said = said);
+        Ok(())
     }
 
     /// Hands acks, marks and commands to the broker's client as far as it takes
@@ -356,7 +397,8 @@ impl Worker {
         }
         let resend = self.applier.next_deadline();
         let resend = resend.map(|at| self.started + Duration::from_micros(at.0));
-        [self.marks.due(), resend].into_iter().flatten().min()
+        let tend = self.sink.as_ref().and_then(|sink| sink.due());
+        [self.marks.due(), resend, tend].into_iter().flatten().min()
     }
 
     async fn stop(mut self) -> Ended {
@@ -364,6 +406,11 @@ impl Worker {
         if let Err(text) = self.commit().await {
             return Ended::Stopped(Err(text));
         }
+        // What it cannot do now, it does after the next start.
+        let _ = self.tend(true).await;
+        // Nothing is lost by it, so the stop is a clean one.
+        self.snapshot
+            .send_modify(|snapshot| snapshot.sink_said = None);
         self.ack();
         while let Some(gateway) = self.marks.pop() {
             if !self.publish_marks(&gateway) {

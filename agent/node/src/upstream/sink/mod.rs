@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_core::payload::GatewayName;
 use forebay_core::store::StoreError;
@@ -21,10 +21,12 @@ use crate::config::{PostgresConfig, SinkKind, UpstreamConfig};
 use crate::store::OpenError;
 
 mod embedded;
+mod files;
 mod filter;
 mod postgres;
 
 pub use embedded::EmbeddedSink;
+pub use files::FilesSink;
 pub use filter::RowFilter;
 pub use postgres::PostgresSink;
 
@@ -85,6 +87,22 @@ pub trait Sink: Send + fmt::Debug {
     /// When they cannot be read.
     fn rejected(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), SinkError>;
 
+    /// When [`Sink::tend`] has something to do; `None` while it has not.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Does what does not belong to a commit, such as writing what waits in larger files.
+    /// What was committed is safe before, meanwhile and when it fails; [`Sink::due`] says
+    /// when to try again. `is_last` when nothing more comes: then it does all that waits.
+    ///
+    /// # Errors
+    /// Why it could not. Commits still work, or say themselves that they do not.
+    fn tend(&mut self, now: Instant, is_last: bool) -> Result<(), SinkError> {
+        let _ = (now, is_last);
+        Ok(())
+    }
+
     /// How long a batch may wait to become larger, and from how many bytes of
     /// payloads on it waits no more.
     fn linger(&self) -> (Duration, usize) {
@@ -121,9 +139,7 @@ pub fn open(config: &UpstreamConfig) -> Result<Box<dyn Sink>, SinkError> {
     match config.sink {
         SinkKind::Embedded => Ok(Box::new(EmbeddedSink::open(&config.data_dir)?)),
         SinkKind::Postgres => Ok(Box::new(PostgresSink::open(postgres_of(config)?)?)),
-        SinkKind::Files => Err(SinkError::said(
-            "this program has no such sink: set sink = \"embedded\"",
-        )),
+        SinkKind::Files => Ok(Box::new(FilesSink::open(&config.files)?)),
     }
 }
 
@@ -140,7 +156,7 @@ pub fn open_existing(config: &UpstreamConfig) -> Result<Box<dyn Sink>, SinkError
     match config.sink {
         SinkKind::Embedded => Ok(Box::new(EmbeddedSink::open_existing(&config.data_dir)?)),
         SinkKind::Postgres => Ok(Box::new(PostgresSink::open_existing(postgres_of(config)?)?)),
-        SinkKind::Files => open(config),
+        SinkKind::Files => Ok(Box::new(FilesSink::open_existing(&config.files)?)),
     }
 }
 
