@@ -86,10 +86,7 @@ impl LogStore {
     ) -> Result<(Self, StoreOpened), OpenError> {
         let lock = DirLock::take(data_dir)?;
         fault::point("open.locked");
-        let ballast = Ballast::new(data_dir, settings.ballast_bytes);
-        if free_bytes(data_dir).is_some_and(|free| free < settings.ballast_bytes) {
-            ballast.release();
-        }
+        let ballast = ballast(data_dir, settings.ballast_bytes);
         let log_dir = create_log_dir(data_dir)?;
         let known = Identity::read(&log_dir)?;
         let mut notes = Vec::new();
@@ -382,6 +379,15 @@ impl Store for LogStore {
         out.retain(|_, value| !value.is_empty());
         Ok(out.into_iter().collect())
     }
+}
+
+/// The ballast, given up where the disk has less room than it takes.
+fn ballast(data_dir: &Path, bytes: u64) -> Ballast {
+    let ballast = Ballast::new(data_dir, bytes);
+    if free_bytes(data_dir).is_some_and(|free| free < bytes) {
+        ballast.release();
+    }
+    ballast
 }
 
 fn create_log_dir(data_dir: &Path) -> Result<PathBuf, OpenError> {

@@ -11,14 +11,17 @@ use super::tree::Tree;
 
 const CORE: &str = "agent/core/";
 /// What core may depend on, each without clock, file, socket, thread or chance.
-const ALLOWED: [&str; 8] = [
+const ALLOWED: [&str; 11] = [
+    "bytes",
     "crc32c",
     "forebay-wire",
     "jiff",
     "num-bigint",
     "pco",
+    "prost",
     "serde_json",
     "zmij",
+    "zstd",
     "proptest", // in its tests only
 ];
 /// What clippy must ban in core; it knows the types behind every alias.
