@@ -236,10 +236,15 @@ pub const FORWARD_RESEND_EACH_US: u64 = 1_000_000;
 /// First and longest silence of the receiver after which one block is sent again, us.
 pub const FORWARD_STALL_MIN_US: u64 = 10_000_000;
 pub const FORWARD_STALL_MAX_US: u64 = 3_600_000_000;
+/// Ranges of one partition above its mark that are known to be acked.
+pub const FORWARD_RANGES_MAX: usize = 64;
 /// Parked ranges of one partition that are kept for operators.
-pub const FORWARD_PARKED_KEPT_MAX: usize = 16;
+pub const FORWARD_PARKED_KEPT_MAX: usize = 64;
 
-const _: () = assert!(8 * (3 + 2 * FORWARD_PARKED_KEPT_MAX) < META_VALUE_BYTES_MAX);
+const _: () = assert!(
+    32 + 16 * FORWARD_RANGES_MAX + 17 * FORWARD_PARKED_KEPT_MAX < META_VALUE_BYTES_MAX,
+    "the marks of a partition fit one meta entry"
+);
 /// Smallest generation of the log, bytes: below it the store's own overhead rules.
 pub const GENERATION_BYTES_MIN: u64 = 256 << 10;
 /// A generation is at most this part of the smallest quota: it goes at once.

@@ -434,7 +434,7 @@ impl Gateway {
         }
         self.advance_clock(now);
         self.advance_readers(now.mono);
-        self.advance_forward(now.mono);
+        self.advance_forward(now);
         self.advance_space(now.mono);
         self.advance_imports(now);
         self.keep_state(now.mono);

@@ -75,7 +75,7 @@ impl Forwarder {
         let forward = Forward::new(
             config,
             &name(),
-            &info,
+            (&info, &[]),
             &[],
             (&topics, &partitions),
             &BTreeMap::new(),
@@ -126,7 +126,7 @@ impl Forwarder {
     }
 
     pub(super) fn status(&self) -> Value {
-        self.forward.status()
+        self.forward.status(self.now())
     }
 
     pub(super) fn count(&self, key: &str) -> u64 {

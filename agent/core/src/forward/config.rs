@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::payload::Encoding;
 use crate::units::Span;
 
 /// Name of a destination that was not given one: its marks stand where those of a
@@ -31,6 +32,8 @@ pub struct ForwardConfig {
     pub window: u16,
     /// A broker that acks nothing for so long is given up.
     pub ack_timeout: Span,
+    /// How records are written.
+    pub encoding: Encoding,
     /// Topics of the log that it gets, by the names of streams; empty: all.
     pub topics: Vec<String>,
     pub order: Order,
@@ -52,6 +55,7 @@ impl ForwardConfig {
             name: DEFAULT_DESTINATION.to_owned(),
             window,
             ack_timeout,
+            encoding: Encoding::default(),
             topics: Vec::new(),
             order: Order::OldestFirst,
             rate: None,

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use super::ids::{ConnNo, SendNo};
+use super::lane::LaneId;
 use crate::units::{Mono, Offset};
 
 /// A message on its way.
@@ -14,13 +15,16 @@ use crate::units::{Mono, Offset};
 pub(super) struct InFlight {
     /// Index of the place that it came from.
     pub place: usize,
-    /// The place's count of rewinds when it was handed over: an answer from
+    pub lane: LaneId,
+    /// The lane's count of rewinds when it was handed over: an answer from
     /// before a rewind moves no mark.
     pub rewinds: u64,
     /// Offset of its first record.
     pub first: Offset,
-    /// Offset after its last record.
+    /// Offset after its last record; the first, when more messages of a block follow.
     pub end: Offset,
+    /// It says that records are missing.
+    pub declares: bool,
     pub bytes: usize,
     pub sent_at: Mono,
 }
@@ -43,6 +47,10 @@ pub(super) struct Connection {
     bytes: usize,
     /// When the first unanswered message last was answered.
     moved_at: Option<Mono>,
+    /// Longest payload that the broker takes, as far as it said.
+    pub payload_bytes_max: usize,
+    /// Messages that the broker has answered.
+    pub answers: u64,
 }
 
 impl Connection {
@@ -54,6 +62,8 @@ impl Connection {
             unanswered: VecDeque::new(),
             bytes: 0,
             moved_at: None,
+            payload_bytes_max: usize::MAX,
+            answers: 0,
         }
     }
 
@@ -81,6 +91,7 @@ impl Connection {
         let index = usize::try_from(send.0.checked_sub(self.first)?).ok()?;
         let (message, slot) = self.unanswered.get_mut(index)?;
         slot.is_none().then(|| {
+            self.answers += 1;
             *slot = Some(answer);
             *message
         })
@@ -103,6 +114,11 @@ impl Connection {
         let (oldest, _) = self.unanswered.front()?;
         self.moved_at.max(Some(oldest.sent_at))
     }
+
+    /// The oldest message that is not answered with all before it.
+    pub(super) fn oldest(&self) -> Option<&InFlight> {
+        self.unanswered.front().map(|(message, _)| message)
+    }
 }
 
 #[cfg(test)]
@@ -112,9 +128,11 @@ mod tests {
     fn push(connection: &mut Connection, end: u64) -> SendNo {
         connection.push(InFlight {
             place: 0,
+            lane: LaneId::Backlog,
             rewinds: 0,
             first: Offset(end),
             end: Offset(end),
+            declares: false,
             bytes: 10,
             sent_at: Mono(end),
         })

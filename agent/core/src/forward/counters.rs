@@ -9,7 +9,7 @@ pub(super) struct Counters {
     /// Of these, again.
     pub resent: u64,
     pub refused: u64,
-    /// Messages given up after FORWARD_REFUSALS_MAX refusals.
+    /// Records that are passed over because the broker does not take them.
     pub parked: u64,
     pub disconnects: u64,
     /// Times that the marks went back because the receiver's side lost something.
@@ -18,5 +18,11 @@ pub(super) struct Counters {
     pub probes: u64,
     /// Messages from the receiver's side that do not read.
     pub messages_bad: u64,
+    /// Acks of the receiver about openings of the log that are not ours.
+    pub acks_foreign: u64,
+    /// Acks that came after newer ones.
+    pub acks_late: u64,
+    /// Connections that were given up because nothing moved.
+    pub stalls: u64,
     pub last_refusal: Option<Refusal>,
 }

@@ -1,84 +1,85 @@
 //! A message that is to be handed over, made of what a place gives out. Knows no
 //! connection.
 
-use super::place::{Next, Place};
+use super::giving::{Next, What};
+use super::lineage::Lineage;
+use super::place::Place;
 use crate::log::decode::decode_head;
 use crate::log::key::StoredBlock;
 use crate::payload::{Encoding, GatewayName, MessageId, Origin};
-use crate::store::StoreInfo;
+use crate::record::Missing;
 use crate::units::{Epoch, EpochNonce, Offset};
+
+/// Opening of the word that a broker does not take records: no log has it, so that they
+/// are first deliveries if they come after all.
+const REFUSED_OPENING: (Epoch, EpochNonce) = (Epoch(0), EpochNonce::UNKNOWN);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub id: MessageId,
-    /// Offset after its last record.
-    pub end: Offset,
     pub payload: Vec<u8>,
+    /// It says that records are missing.
+    pub declares: bool,
 }
 
 impl Outgoing {
-    /// `None` when the place has passed something over and gives nothing for it.
+    /// Renders what comes next; a block that does not read becomes a hole.
     pub(super) fn of(
-        next: Next,
-        place: &mut Place,
+        next: &mut Next,
+        place: &Place,
         gateway: &GatewayName,
-        info: &StoreInfo,
-    ) -> Option<Self> {
-        let encoding = Encoding::default();
-        let (first, end, reason) = match next {
-            Next::Parked => return None,
-            Next::Missing(first, end, reason) => (first, end, reason),
-            Next::Block(stored, from, end) => {
-                let origin = origin(gateway, info, place);
-                match whole(&encoding, &origin, info, (&stored, from)) {
-                    Some((id, payload)) => return Some(Self { id, end, payload }),
-                    None => {
-                        let first = stored.key.base;
-                        (first, end, place.count_missing(first, end))
+        (lineage, encoding): (&Lineage, Encoding),
+    ) -> Self {
+        let origin = Origin {
+            gateway,
+            log_id: lineage.log_id,
+            stream: &place.stream,
+            partition: place.at.partition,
+        };
+        let last = Offset(next.end.0 - 1);
+        let reason = match &next.what {
+            What::Missing(reason) => *reason,
+            What::Block(stored) => {
+                match of_block(stored, (next.first, last), &origin, (lineage, encoding)) {
+                    Some((id, payload)) => {
+                        return Self {
+                            id,
+                            payload,
+                            declares: false,
+                        };
                     }
+                    None => Missing::Lost,
                 }
             }
         };
-        let opening = (info.epoch, EpochNonce(info.nonce));
-        let last = Offset(end.0 - 1);
-        let id = origin(gateway, info, place).of_offsets(opening, first, last);
-        let payload = encoding.render_missing(&id, reason);
-        Some(Self { id, end, payload })
+        next.what = What::Missing(reason);
+        let opening = match reason {
+            Missing::Refused => REFUSED_OPENING,
+            Missing::Trimmed | Missing::Lost | Missing::Expired => {
+                let current = lineage.current();
+                (current.epoch, EpochNonce(current.nonce))
+            }
+        };
+        let id = origin.of_offsets(opening, next.first, last);
+        Self {
+            payload: encoding.render_missing(&id, reason),
+            id,
+            declares: true,
+        }
     }
 }
 
-fn origin<'a>(gateway: &'a GatewayName, info: &StoreInfo, place: &'a Place) -> Origin<'a> {
-    Origin {
-        gateway,
-        log_id: info.log_id,
-        stream: &place.stream,
-        partition: place.at.partition,
-    }
-}
-
-/// The records of a block from `from` on, all of them where that would leave none; `None`
-/// when it cannot be read.
-fn whole(
-    encoding: &Encoding,
+/// `None` when the block cannot be read.
+fn of_block(
+    stored: &StoredBlock,
+    (first, last): (Offset, Offset),
     origin: &Origin<'_>,
-    info: &StoreInfo,
-    (stored, from): (&StoredBlock, Offset),
+    (lineage, encoding): (&Lineage, Encoding),
 ) -> Option<(MessageId, Vec<u8>)> {
     let head = decode_head(stored.key, &stored.bytes).ok()?;
-    let mut id = origin.of_head(&head, nonce_of(head.epoch, info));
-    if from > id.first && from <= id.last {
-        id.first = from;
-    }
+    let nonce = EpochNonce(lineage.nonce(head.epoch));
+    let id = origin.of_offsets((head.epoch, nonce), first, last);
     let payload = encoding.render(&id, stored).ok()?;
     Some((id, payload))
-}
-
-/// What was drawn at the opening `epoch`, where that is this one.
-fn nonce_of(epoch: Epoch, info: &StoreInfo) -> EpochNonce {
-    if epoch == info.epoch {
-        EpochNonce(info.nonce)
-    } else {
-        EpochNonce::UNKNOWN
-    }
 }

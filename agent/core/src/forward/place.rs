@@ -1,62 +1,39 @@
 //! One partition's place in forwarding: what is durable, what the broker has, what
-//! the receiver has applied, and what goes out next.
+//! the receiver has applied, and which ways lead through what is left.
 //!
 //! Holds always: `confirmed <= sent <= head`; nothing at or above `head` is given
 //! out; `sent` moves back only when the receiver's side has lost something. Bound:
-//! one read of the log and READ_AHEAD_BLOCKS. Knows no connection and no clock.
+//! one read of the log and the lanes' read-ahead; FORWARD_RANGES_MAX ranges above the
+//! mark. Knows no connection and no clock.
 
 use std::collections::VecDeque;
 
+use super::config::Order;
+use super::lane::{LANES, Lane, LaneId, READ_AHEAD_BLOCKS};
 use super::marks::{Marks, mark_key};
 use super::patience::Patience;
-use crate::limits::{FORWARD_REFUSALS_MAX, FORWARD_RETRY_MAX_US, FORWARD_RETRY_MIN_US};
-use crate::log::decode::decode_head;
-use crate::log::key::{StoredBlock, TopicPartition};
+use super::trouble::{Refused, Then};
+use crate::limits::{FORWARD_RANGES_MAX, FORWARD_REFUSALS_MAX};
+use crate::log::key::TopicPartition;
 use crate::payload::StreamName;
-use crate::record::Missing;
-use crate::units::{Mono, Offset};
-
-/// The log is read on while no more blocks than this wait.
-const READ_AHEAD_BLOCKS: usize = 4;
+use crate::units::{Mono, Offset, Span};
 
 /// A read of the log on its way.
 #[derive(Debug, Clone, Copy)]
-struct Fetch {
-    from: Offset,
-    /// The place was rewound meanwhile: the answer is of no use.
-    stale: bool,
+pub(super) struct Fetch {
+    pub lane: LaneId,
+    pub from: Offset,
+    /// The lane was rewound meanwhile: the answer is of no use.
+    pub stale: bool,
 }
 
-/// What waits to go out, and the offset after its last record.
-#[derive(Debug)]
-struct Waiting {
-    first: Offset,
-    end: Offset,
-    /// `None`: no record of these offsets can be read.
-    stored: Option<StoredBlock>,
-}
-
-/// A block that the broker does not take.
-#[derive(Debug, Clone, Copy)]
-struct Trouble {
-    first: Offset,
-    /// Refusals in a row for a reason of the message's own.
-    refusals: u32,
-    /// Refusals in a row of any kind: each waits longer.
-    tries: u32,
-    /// Not tried again before; `None` once that has passed.
-    until: Option<Mono>,
-}
-
-/// What a place gives out.
-#[derive(Debug)]
-pub(super) enum Next {
-    /// A block, the offset from which on it is wanted, and where it ends.
-    Block(StoredBlock, Offset, Offset),
-    /// What is said in place of records that nobody can read any more: from, up to.
-    Missing(Offset, Offset, Missing),
-    /// A block has been refused too often and was passed over.
-    Parked,
+/// Records that a place counts once each.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Declared {
+    /// That the log could not give: trimmed before they were sent, and damaged.
+    pub trimmed: u64,
+    pub unreadable: u64,
+    pub expired: u64,
 }
 
 /// See the module.
@@ -69,63 +46,69 @@ pub(super) struct Place {
     /// says nothing about offsets from here on.
     opened_at: Offset,
     pub marks: Marks,
-    /// Next offset to give out.
-    cursor: Offset,
-    /// Up to here the cursor moved without giving anything out.
-    skipped_to: Offset,
-    /// A probe: after one block the cursor goes on from here.
-    resume_at: Option<Offset>,
-    /// Highest offset ever handed over by this process: below it is a resend.
-    pub reached: Offset,
+    order: Order,
+    /// Records older than this are not sent.
+    pub within: Option<Span>,
+    lanes: [Lane; 4],
+    pub fetch: Option<Fetch>,
     /// What lies below was there before the connection: flagged as replayed.
     pub replay_below: Offset,
-    blocks: VecDeque<Waiting>,
-    fetch: Option<Fetch>,
-    /// With this head the log had nothing whole to give.
-    starved_at: Option<Offset>,
-    /// Counts the times that the place went back.
-    pub rewinds: u64,
-    /// Messages handed over since the last rewind without an answer.
-    in_flight: usize,
-    trouble: Option<Trouble>,
     pub dirty: bool,
-    /// Records that the log could not give: trimmed before they were sent, and damaged.
-    pub trimmed: u64,
-    pub unreadable: u64,
+    pub declared: Declared,
     /// Nothing from here on goes out yet: other partitions have older readings of the
     /// same devices.
     barrier: Option<Offset>,
     /// What is missing below was trimmed.
-    trimmed_below: Offset,
+    pub trimmed_below: Offset,
     pub patience: Patience,
+    /// Dead letters that are to be tried again.
+    pub retries: VecDeque<(Offset, Offset)>,
+    /// Bytes and records of the blocks that were handed over: what a record takes.
+    pub measured: (u64, u64),
+    /// Connections in a row that ended without a word about this message.
+    silent: (Offset, u32),
 }
 
+/// So many connections have to end without a word before messages are halved.
+const SILENT_MAX: u32 = 3;
+
 impl Place {
-    pub(super) fn new(at: TopicPartition, stream: StreamName, head: Offset) -> Self {
-        Self {
+    pub(super) fn new(
+        at: TopicPartition,
+        stream: StreamName,
+        (order, within): (Order, Option<Span>),
+        head: Offset,
+    ) -> Self {
+        let mut place = Self {
             at,
             stream,
             head,
             opened_at: head,
-            marks: Marks::none(),
-            cursor: Offset(0),
-            skipped_to: Offset(0),
-            resume_at: None,
-            reached: Offset(0),
-            replay_below: head,
-            blocks: VecDeque::new(),
+            marks: Marks::default(),
+            order,
+            within,
+            lanes: LANES.map(|_| Lane::closed()),
             fetch: None,
-            starved_at: None,
-            rewinds: 0,
-            in_flight: 0,
-            trouble: None,
+            replay_below: head,
             dirty: false,
-            trimmed: 0,
-            unreadable: 0,
+            declared: Declared::default(),
             barrier: None,
             trimmed_below: Offset(0),
             patience: Patience::default(),
-        }
+            retries: VecDeque::new(),
+            measured: (0, 0),
+            silent: (Offset(0), 0),
+        };
+        place.begin();
+        place
+    }
+
+    pub(super) fn lane(&self, id: LaneId) -> &Lane {
+        &self.lanes[id as usize]
+    }
+
+    pub(super) fn lane_mut(&mut self, id: LaneId) -> &mut Lane {
+        &mut self.lanes[id as usize]
     }
 
     /// Takes the marks of an earlier run. A mark past the durable head belongs to
@@ -133,8 +116,8 @@ impl Place {
     pub(super) fn restore(&mut self, value: &[u8]) {
         if let Some(marks) = Marks::parse(value) {
             self.marks = marks.clamped(self.head);
-            self.reached = self.marks.sent;
-            self.rewind();
+            self.lane_mut(LaneId::Backlog).reached = self.marks.sent;
+            self.begin();
         }
     }
 
@@ -143,27 +126,116 @@ impl Place {
         (mark_key(destination, self.at), self.marks.to_bytes())
     }
 
+    /// Lays the ways anew: what is on its way moves no mark any more.
+    pub(super) fn begin(&mut self) {
+        if let Some(fetch) = self.fetch.as_mut() {
+            fetch.stale = true;
+        }
+        let retry = self.lane(LaneId::Retry);
+        if let Some(until) = retry.until.filter(|_| retry.open) {
+            self.retries.push_front((retry.start, until));
+        }
+        for lane in &mut self.lanes {
+            lane.rewinds += 1;
+            lane.close();
+        }
+        let sent = self.marks.sent;
+        let live_from = self.live_from();
+        self.lane_mut(LaneId::Backlog).open(sent, live_from);
+        if let Some(start) = live_from {
+            let lane = self.lane_mut(LaneId::Live);
+            lane.open(start, None);
+            lane.reached = lane.reached.max(start);
+            self.rewind(LaneId::Live);
+        }
+    }
+
+    /// Where what goes first begins, when there is a backlog and a choice. With as many
+    /// ranges above the mark as may be kept, the last of them is made longer.
+    fn live_from(&self) -> Option<Offset> {
+        if self.order == Order::OldestFirst || self.marks.sent >= self.head {
+            return None;
+        }
+        let top = self.marks.acked.top();
+        let full = self.marks.acked.len() >= FORWARD_RANGES_MAX;
+        Some(top.filter(|_| full).unwrap_or(self.head))
+    }
+
+    /// Takes a lane back to the first offset of it that is not acked.
+    pub(super) fn rewind(&mut self, id: LaneId) {
+        let start = self.lane(id).start.max(self.marks.sent);
+        let to = self.marks.acked.skip(start);
+        self.lane_mut(id).rewind(to);
+        self.drop_fetch(id);
+    }
+
+    fn drop_fetch(&mut self, id: LaneId) {
+        if let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.lane == id) {
+            fetch.stale = true;
+        }
+    }
+
+    /// A connection is there.
+    pub(super) fn on_connected(&mut self, now: Mono) {
+        self.replay_below = self.head;
+        self.begin();
+        for lane in &mut self.lanes {
+            lane.trouble.on_connected();
+        }
+        self.note(now);
+        self.patience.restart(now);
+    }
+
+    /// The connection ended, and with it what was on its way.
+    pub(super) fn on_disconnected(&mut self) {
+        self.begin();
+    }
+
+    /// It ended without a word about anything, and this was the first message.
+    pub(super) fn on_silence(&mut self, id: LaneId, first: Offset, end: Offset) {
+        let (before, times) = self.silent;
+        self.silent = (first, if before == first { times + 1 } else { 1 });
+        if self.silent.1 >= SILENT_MAX {
+            self.lane_mut(id).trouble.on_silence(first, end);
+        }
+    }
+
+    /// Notes whether the receiver's word is waited for.
+    pub(super) fn note(&mut self, now: Mono) {
+        let waits = self.marks.confirmed < self.marks.sent;
+        self.patience.note(waits, now);
+    }
+
     /// More is durable.
     pub(super) fn on_durable(&mut self, head: Offset) {
         self.head = self.head.max(head);
     }
 
-    /// Nothing from `barrier` on goes out for now.
+    /// Nothing from `barrier` on goes out for now. Where what is new goes first, nobody
+    /// waits for the order of partitions.
     pub(super) fn set_barrier(&mut self, barrier: Option<Offset>) {
-        self.barrier = barrier;
+        self.barrier = barrier.filter(|_| self.order == Order::OldestFirst);
+    }
+
+    /// Whether all that is left lies behind the barrier.
+    pub(super) fn is_barred(&self) -> bool {
+        let sent = self.marks.sent;
+        self.barrier
+            .is_some_and(|barrier| barrier <= sent && sent < self.head)
     }
 
     /// Whether something below `barrier` is still to be acked by the broker. One that
     /// it refuses again and again holds nobody up.
     pub(super) fn is_before(&self, barrier: Offset) -> bool {
-        let stuck = |trouble: Trouble| trouble.tries > FORWARD_REFUSALS_MAX;
-        self.marks.sent < barrier && !self.trouble.is_some_and(stuck)
+        let tries = self.lane(LaneId::Backlog).trouble.tries;
+        self.marks.sent < barrier && tries <= FORWARD_REFUSALS_MAX
     }
 
-    /// Up to where the log is read for now.
-    fn limit(&self) -> Offset {
-        self.barrier
-            .map_or(self.head, |barrier| barrier.min(self.head))
+    /// Up to where a lane reads the log for now.
+    pub(super) fn limit(&self, id: LaneId) -> Offset {
+        let until = self.lane(id).until.unwrap_or(self.head);
+        let barrier = self.barrier.unwrap_or(self.head);
+        until.min(barrier).min(self.head)
     }
 
     /// All below `below` was removed to make room.
@@ -171,48 +243,45 @@ impl Place {
         self.trimmed_below = self.trimmed_below.max(below);
     }
 
-    /// Goes back to the mark: what is on its way moves no mark any more.
-    pub(super) fn rewind(&mut self) {
-        self.cursor = self.marks.sent;
-        self.skipped_to = self.cursor;
-        self.resume_at = None;
-        self.blocks.clear();
-        self.rewinds += 1;
-        self.in_flight = 0;
-        if let Some(fetch) = self.fetch.as_mut() {
-            fetch.stale = true;
-        }
-    }
-
-    /// Takes the marks back to `to`, when they are past it, and the cursor with
-    /// them: the receiver's side has lost what lies above.
+    /// Takes the marks back to `to`, when they are past it: the receiver's side has lost
+    /// what lies above.
     pub(super) fn lose(&mut self, to: Offset) {
         if to < self.marks.sent {
-            self.marks.sent = to;
-            self.marks.confirmed = self.marks.confirmed.min(to);
+            self.marks.lose(to);
             self.dirty = true;
             self.replay_below = self.head;
-            self.rewind();
+            self.begin();
         }
     }
 
     /// The receiver's side may have lost all that it has not confirmed, also what
     /// is on its way and acked already.
     pub(super) fn lose_unconfirmed(&mut self) {
-        self.lose(self.marks.confirmed);
-        self.rewind();
+        let to = self.marks.confirmed;
+        if to < self.marks.sent || self.marks.acked.len() > 0 {
+            self.dirty = true;
+            self.replay_below = self.head;
+        }
+        self.marks.lose(to);
+        self.begin();
     }
 
-    /// Sends the block at `confirmed` once more and goes on where it was: cheap
-    /// when nobody listens, and an answer when somebody does.
+    /// Sends the block at `confirmed` once more: cheap when nobody listens, and an answer
+    /// when somebody does.
     pub(super) fn probe(&mut self) {
-        if self.resume_at.is_none() && self.marks.confirmed < self.cursor {
-            self.resume_at = Some(self.cursor);
-            self.cursor = self.marks.confirmed;
-            self.blocks.clear();
-            if let Some(fetch) = self.fetch.as_mut() {
-                fetch.stale = true;
-            }
+        let from = self.marks.confirmed;
+        if !self.lane(LaneId::Probe).open && from < self.marks.sent {
+            self.lane_mut(LaneId::Probe).open(from, None);
+        }
+    }
+
+    /// Opens the way for the next dead letter that is to be tried again.
+    pub(super) fn open_retry(&mut self) {
+        if !self.lane(LaneId::Retry).open
+            && let Some((first, end)) = self.retries.pop_front()
+        {
+            let until = end.min(self.head);
+            self.lane_mut(LaneId::Retry).open(first, Some(until));
         }
     }
 
@@ -229,18 +298,13 @@ impl Place {
     /// The receiver has applied all below `next`, which is confirmable. What is
     /// applied need not be sent, whatever the broker acked.
     pub(super) fn confirm(&mut self, next: Offset) {
-        if next <= self.marks.confirmed {
+        if !self.marks.confirm(next) {
             return;
         }
-        self.marks.confirmed = next;
-        self.marks.sent = self.marks.sent.max(next);
         self.dirty = true;
-        self.resume_at = self.resume_at.map(|at| at.max(next));
-        if self.cursor < next {
-            self.cursor = next;
-            while self.blocks.front().is_some_and(|block| block.end <= next) {
-                self.blocks.pop_front();
-            }
+        let sent = self.marks.sent;
+        for id in [LaneId::Backlog, LaneId::Live] {
+            self.lane_mut(id).pass(sent);
         }
     }
 
@@ -252,190 +316,126 @@ impl Place {
         }
     }
 
-    /// Where to read the log on, when that is wanted.
-    pub(super) fn next_fetch(&self) -> Option<Offset> {
-        let from = self.blocks.back().map_or(self.cursor, |block| block.end);
-        let wanted = self.fetch.is_none()
-            && self.blocks.len() <= READ_AHEAD_BLOCKS
-            && from < self.limit()
-            && self.starved_at != Some(self.head)
-            && self.waits_until().is_none();
+    /// Which lane wants the log to be read, and from where.
+    pub(super) fn next_fetch(&self, id: LaneId) -> Option<Offset> {
+        let lane = self.lane(id);
+        let from = self.marks.acked.skip(lane.next_read());
+        let from = if matches!(id, LaneId::Probe | LaneId::Retry) {
+            lane.next_read()
+        } else {
+            from
+        };
+        let wanted = lane.open
+            && self.fetch.is_none()
+            && lane.waiting.len() <= READ_AHEAD_BLOCKS
+            && from < self.limit(id)
+            && lane.starved_at != Some(self.head)
+            && lane.trouble.waits_until().is_none();
         wanted.then_some(from)
     }
 
     /// The read that [`Place::next_fetch`] wanted is on its way.
-    pub(super) fn fetching(&mut self, from: Offset) {
-        self.fetch = Some(Fetch { from, stale: false });
+    pub(super) fn fetching(&mut self, lane: LaneId, from: Offset) {
+        let stale = false;
+        self.fetch = Some(Fetch { lane, from, stale });
     }
 
-    pub(super) fn is_fetching(&self) -> bool {
-        self.fetch.is_some()
+    /// Whether blocks of a lane wait, or are being read.
+    pub(super) fn is_busy(&self, id: LaneId) -> bool {
+        let fetching = self.fetch.is_some_and(|fetch| fetch.lane == id);
+        fetching || !self.lane(id).waiting.is_empty()
     }
 
-    /// Whether blocks wait to go out.
-    pub(super) fn is_loaded(&self) -> bool {
-        !self.blocks.is_empty()
-    }
-
-    /// Takes what a read of the log brought: whole blocks in order, the first of
-    /// which may begin before the offset asked for.
-    pub(super) fn on_fetched(&mut self, blocks: Vec<StoredBlock>) {
-        let Some(fetch) = self.fetch.take().filter(|fetch| !fetch.stale) else {
-            return;
-        };
-        let limit = self.limit();
-        let mut next = fetch.from;
-        let last = blocks.last().map_or(Offset(0), |stored| stored.key.base);
-        for stored in blocks {
-            if stored.key.base >= limit {
-                break;
-            }
-            match decode_head(stored.key, &stored.bytes) {
-                Ok(head) if head.end() <= next => {}
-                // Not all durable: it comes with the next head.
-                Ok(head) if head.end() > self.head => {
-                    self.starved_at = Some(self.head);
-                    return;
-                }
-                Ok(head) => {
-                    self.push_hole(next, head.base);
-                    next = head.end();
-                    self.blocks.push_back(Waiting {
-                        first: head.base,
-                        end: next,
-                        stored: Some(stored),
-                    });
-                }
-                // How far it reaches shows with the next one.
-                Err(_) => {}
-            }
-        }
-        if next == fetch.from {
-            // Nothing of it reads; past it the log is asked again, at its end it is not.
-            let behind = Offset(last.0.saturating_add(1)).min(limit);
-            let end = if behind > next { behind } else { limit };
-            self.push_hole(next, end);
-        }
-    }
-
-    fn push_hole(&mut self, first: Offset, end: Offset) {
-        if first < end {
-            self.blocks.push_back(Waiting {
-                first,
-                end,
-                stored: None,
-            });
-        }
-    }
-
-    fn pass_to(&mut self, to: Offset) {
-        self.cursor = self.cursor.max(to);
-        self.skipped_to = self.skipped_to.max(to);
-        self.settle();
-    }
-
-    /// What was passed over counts as done once all before it is answered.
-    fn settle(&mut self) {
-        if self.in_flight == 0 && self.resume_at.is_none() && self.skipped_to > self.marks.sent {
-            self.marks.sent = self.skipped_to;
-            self.dirty = true;
-        }
-    }
-
-    /// Until when the place waits before it tries again what was refused.
+    /// Until when lanes wait before they try again what was refused.
     pub(super) fn waits_until(&self) -> Option<Mono> {
-        self.trouble.and_then(|trouble| trouble.until)
+        let lanes = self.lanes.iter();
+        lanes.filter_map(|lane| lane.trouble.waits_until()).min()
     }
 
-    /// Ends a wait that is over.
+    /// Ends waits that are over.
     pub(super) fn handle_deadline(&mut self, now: Mono) {
-        if let Some(trouble) = self.trouble.as_mut() {
-            trouble.until = trouble.until.filter(|until| *until > now);
+        for lane in &mut self.lanes {
+            lane.trouble.handle_deadline(now);
         }
     }
 
-    /// Whether [`Place::take`] has something.
-    pub(super) fn is_ready(&self) -> bool {
-        self.is_loaded() && self.waits_until().is_none()
-    }
-
-    /// The next thing to hand over.
-    pub(super) fn take(&mut self) -> Option<Next> {
-        // Of a hole, part or all may have been confirmed meanwhile.
-        let (cursor, resumes) = (self.cursor, self.resume_at.is_some());
-        let over = |waiting: &Waiting| waiting.stored.is_none() && waiting.end <= cursor;
-        while !resumes && self.blocks.front().is_some_and(over) {
-            self.blocks.pop_front();
-        }
-        let Waiting { first, end, stored } = self.blocks.pop_front()?;
-        let hole = stored.is_none() && !resumes;
-        let first = if hole { first.max(cursor) } else { first };
-        let parked =
-            |trouble: &Trouble| trouble.first == first && trouble.refusals >= FORWARD_REFUSALS_MAX;
-        if self.trouble.as_ref().is_some_and(parked) {
-            self.trouble = None;
-            self.marks.park(first, end);
-            self.dirty = true;
-            self.pass_to(end);
-            return Some(Next::Parked);
-        }
-        self.cursor = end;
-        if let Some(resume_at) = self.resume_at.take() {
-            self.cursor = resume_at.max(end);
-            self.blocks.clear();
-        }
-        Some(match stored {
-            // A block may have been merged with one before it that was sent already.
-            Some(stored) if !resumes => Next::Block(stored, cursor, end),
-            Some(stored) => Next::Block(stored, first, end),
-            None => Next::Missing(first, end, self.count_missing(first, end)),
-        })
-    }
-
-    /// Counts offsets that cannot be read, each once; why that is.
-    pub(super) fn count_missing(&mut self, first: Offset, end: Offset) -> Missing {
-        let new = end.0.saturating_sub(first.0.max(self.reached.0));
-        if first < self.trimmed_below {
-            self.trimmed += new;
-            return Missing::Trimmed;
-        }
-        self.unreadable += new;
-        Missing::Lost
-    }
-
-    /// The block that [`Place::take`] gave out is on its way.
-    pub(super) fn handed_over(&mut self, end: Offset) {
-        self.in_flight += 1;
-        self.reached = self.reached.max(end);
-    }
-
-    /// The broker has acked a block handed over since the last rewind.
-    pub(super) fn on_acked(&mut self, first: Offset, end: Offset) {
-        self.in_flight -= 1;
-        if end > self.marks.sent {
-            self.marks.sent = end;
+    /// The broker has acked a message that was handed over since the last rewind of its
+    /// lane; records that it had not acked before.
+    pub(super) fn on_acked(&mut self, id: LaneId, first: Offset, end: Offset) -> u64 {
+        self.silent.1 = 0;
+        self.lane_mut(id).trouble.on_acked(first, end);
+        let unsent = self.marks.unsent(self.head);
+        if id == LaneId::Retry {
+            self.dirty |= self.marks.parked.release(first, end);
+        } else if self.marks.done(first, end) {
             self.dirty = true;
         }
-        if self.trouble.is_some_and(|trouble| trouble.first <= first) {
-            self.trouble = None;
-        }
-        self.settle();
+        unsent.saturating_sub(self.marks.unsent(self.head))
     }
 
-    /// The broker refused a block: goes back to the mark and tries again later,
-    /// in order. `counts` when the reason is the message's own.
-    pub(super) fn on_refused(&mut self, first: Offset, counts: bool, now: Mono) {
-        let before = self.trouble.filter(|trouble| trouble.first == first);
-        let (refusals, tries) = before.map_or((0, 0), |t| (t.refusals, t.tries));
-        let doubled = FORWARD_RETRY_MIN_US.saturating_mul(1 << tries.min(32));
-        self.trouble = Some(Trouble {
-            first,
-            refusals: refusals + u32::from(counts),
-            tries: tries + 1,
-            until: Some(Mono(
-                now.0.saturating_add(doubled.min(FORWARD_RETRY_MAX_US)),
-            )),
-        });
-        self.rewind();
+    /// The broker refused a message: its lane goes back and tries again later, in order.
+    /// Records that were parked for it, or the other way round.
+    pub(super) fn on_refused(&mut self, id: LaneId, refused: Refused, now: Mono) -> i64 {
+        self.silent.1 = 0;
+        match id {
+            LaneId::Backlog | LaneId::Live => {}
+            // They stay where they are.
+            LaneId::Probe | LaneId::Retry => {
+                self.lane_mut(id).rewinds += 1;
+                self.lane_mut(id).close();
+                self.drop_fetch(id);
+                return 0;
+            }
+        }
+        let then = self.lane_mut(id).trouble.on_refused(refused, now);
+        let parked = self.park(refused.first, refused.end, then);
+        self.rewind(id);
+        parked
+    }
+
+    fn park(&mut self, first: Offset, end: Offset, then: Then) -> i64 {
+        let before = self.marks.parked.records().cast_signed();
+        match then {
+            Then::TryAgain => return 0,
+            Then::Park(why) => self.marks.parked.park(first, end, why),
+            Then::Unpark => drop(self.marks.parked.release(first, end)),
+        }
+        self.dirty = true;
+        self.marks.parked.records().cast_signed() - before
+    }
+
+    /// A message that was to be handed over has `bytes.0` and may have `bytes.1`: it goes
+    /// out in parts, or a single record is parked. Records that were parked.
+    pub(super) fn too_large(
+        &mut self,
+        id: LaneId,
+        (first, end): (Offset, Offset),
+        bytes: (usize, usize),
+    ) -> i64 {
+        let records = end.0.saturating_sub(first.0);
+        if records > 1 {
+            let trouble = &mut self.lane_mut(id).trouble;
+            trouble.on_too_large(end, records, bytes);
+            return 0;
+        }
+        if matches!(id, LaneId::Probe | LaneId::Retry) {
+            self.lane_mut(id).pass(end);
+            self.close_done(id);
+            return 0;
+        }
+        self.park(first, end, Then::Park(super::parked::Why::TooLarge))
+    }
+
+    /// A lane for one purpose is closed when that is done.
+    pub(super) fn close_done(&mut self, id: LaneId) {
+        let (limit, lane) = (self.limit(id), self.lane_mut(id));
+        let done = match id {
+            LaneId::Backlog | LaneId::Live => false,
+            LaneId::Probe => lane.cursor > lane.start,
+            LaneId::Retry => lane.cursor >= limit,
+        };
+        if done {
+            lane.close();
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Receiver {
     online: bool,
     /// A hello came by this connection.
     greeted: bool,
+    /// Highest number of an ack of this session.
+    seq: u64,
     pub dirty: bool,
 }
 
@@ -30,6 +32,8 @@ pub(super) enum Session {
     New,
     /// Of a session that is over.
     Old,
+    /// It was overtaken by a newer one.
+    Late,
 }
 
 impl Receiver {
@@ -40,6 +44,7 @@ impl Receiver {
             session: nonce.map(SessionNonce),
             online: false,
             greeted: false,
+            seq: 0,
             dirty: false,
         }
     }
@@ -68,18 +73,23 @@ impl Receiver {
         self.take(session)
     }
 
-    pub(super) fn on_ack(&mut self, session: SessionNonce) -> Session {
+    pub(super) fn on_ack(&mut self, session: SessionNonce, seq: u64) -> Session {
         if self.greeted && self.session != Some(session) {
             return Session::Old;
         }
-        self.take(session)
+        let taken = self.take(session);
+        if taken == Session::Same && seq < self.seq {
+            return Session::Late;
+        }
+        self.seq = seq;
+        taken
     }
 
     fn take(&mut self, session: SessionNonce) -> Session {
         if self.session.replace(session) == Some(session) {
             return Session::Same;
         }
-        self.dirty = true;
+        (self.dirty, self.seq) = (true, 0);
         Session::New
     }
 }
@@ -95,17 +105,32 @@ mod tests {
     fn a_hello_outranks_a_retained_ack() {
         let mut receiver = Receiver::restore(None);
         assert!(!receiver.is_known());
-        assert_eq!(receiver.on_ack(A), Session::New, "no hello yet");
-        assert_eq!(receiver.on_ack(A), Session::Same);
+        assert_eq!(receiver.on_ack(A, 0), Session::New, "no hello yet");
+        assert_eq!(receiver.on_ack(A, 0), Session::Same);
         assert!(!receiver.is_online(), "an ack may be old");
         assert_eq!(receiver.on_hello(B, true), Session::New);
-        assert_eq!(receiver.on_ack(A), Session::Old);
-        assert_eq!(receiver.on_ack(B), Session::Same);
+        assert_eq!(receiver.on_ack(A, 0), Session::Old);
+        assert_eq!(receiver.on_ack(B, 0), Session::Same);
         assert!(receiver.is_online());
         assert_eq!(receiver.on_hello(B, false), Session::Same);
         assert!(!receiver.is_online());
         receiver.on_disconnected();
-        assert_eq!(receiver.on_ack(A), Session::New);
+        assert_eq!(receiver.on_ack(A, 0), Session::New);
+    }
+
+    #[test]
+    fn an_ack_that_was_overtaken_is_late() {
+        let mut receiver = Receiver::restore(None);
+        assert_eq!(receiver.on_ack(A, 7), Session::New);
+        for (seq, want) in [(7, Session::Same), (6, Session::Late), (8, Session::Same)] {
+            assert_eq!(receiver.on_ack(A, seq), want, "{seq}");
+        }
+        assert_eq!(
+            receiver.on_ack(B, 1),
+            Session::New,
+            "each session counts anew"
+        );
+        assert_eq!(receiver.on_ack(B, 0), Session::Late);
     }
 
     #[test]

@@ -6,10 +6,10 @@
 
 use super::{Gateway, Reader};
 use crate::commit::CommitToken;
-use crate::effect::Effect;
+use crate::effect::{Effect, Note};
 use crate::forward::{DestinationId, Forward, ForwardAction};
 use crate::log::key::TopicPartition;
-use crate::units::{Mono, Offset};
+use crate::units::{Mono, Now, Offset};
 
 /// Marks of one forwarder on their way to the disk.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,11 +56,17 @@ impl Gateway {
     }
 
     /// Lets each forwarder say what it wants next.
-    pub(super) fn advance_forward(&mut self, now: Mono) {
+    pub(super) fn advance_forward(&mut self, now: Now) {
+        let utc = self.clock.is_trusted().then_some(now.utc);
+        for forward in &mut self.forward {
+            forward.on_clock(utc, self.config.clock.not_before);
+            let note = forward.take_note();
+            self.effects.extend(note.map(Note).map(Effect::Note));
+        }
         for dest in (0..self.forward.len()).filter_map(|n| u8::try_from(n).ok()) {
             let dest = DestinationId(dest);
-            while let Some(action) = self.forward[usize::from(dest.0)].poll(now) {
-                self.act(dest, action, now);
+            while let Some(action) = self.forward[usize::from(dest.0)].poll(now.mono) {
+                self.act(dest, action, now.mono);
             }
         }
     }

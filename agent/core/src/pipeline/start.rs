@@ -116,11 +116,11 @@ fn open_forward(
     let partitions: Vec<_> = partitions.collect();
     let streams = (topics, &partitions[..]);
     let (store, name) = (&opened.store, &config.gateway);
-    let (info, heads) = (&store.info, &store.heads);
+    let (of_log, heads) = ((&store.info, &store.openings[..]), &store.heads);
     let destinations = config.forward.iter().take(DESTINATIONS_MAX);
     let opened = destinations.map(|settings| {
         let settings = settings.clone();
-        let mut forward = Forward::new(settings, name, info, &opened.meta, streams, heads);
+        let mut forward = Forward::new(settings, name, of_log, &opened.meta, streams, heads);
         forward.set_barriers(barriers);
         forward
     });

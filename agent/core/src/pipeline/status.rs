@@ -7,6 +7,7 @@ use super::Gateway;
 use super::device_view::ledger;
 use crate::derive::DeriveCounters;
 use crate::exchange::{Exchange, ExchangeCounters};
+use crate::forward::Forward;
 use crate::ledger::Counts;
 use crate::live::{ChannelKey, Live};
 use crate::log::key::TopicPartition;
@@ -58,9 +59,24 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
         "health": gateway.retention.health(),
         "space": space(gateway),
         // The first, under the name that the only one always had; then all of them.
-        "forward": gateway.forward.first().map(|forward| forward.status()),
-        "destinations": gateway.forward.iter().map(|forward| forward.status()).collect::<Value>(),
+        "forward": gateway.forward.first().map(|forward| destination(gateway, forward, now)),
+        "destinations": gateway
+            .forward
+            .iter()
+            .map(|forward| destination(gateway, forward, now))
+            .collect::<Value>(),
     })
+}
+
+/// How a destination is doing, and how old what waits for it is.
+fn destination(gateway: &Gateway, forward: &Forward, now: Mono) -> Value {
+    let mut status = forward.status(now);
+    let oldest = forward.unsent_from().filter_map(|(at, from)| {
+        let index = gateway.readers.index(at.partition)?;
+        (at.topic == READINGS).then(|| index.earliest(from))?
+    });
+    status["oldest_unsent"] = oldest.min().map_or(Value::Null, time_value);
+    status
 }
 
 fn clock(gateway: &Gateway) -> Value {

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::Refusal;
-use super::world::{World, at};
+use super::super::{ForwardConfig, Order, Refusal};
+use super::world::{World, at, config};
+use crate::record::Missing;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -43,6 +44,8 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         Just(Refusal::NotAuthorized),
         Just(Refusal::TopicInvalid),
         Just(Refusal::PacketIdInUse),
+        Just(Refusal::Unspecified),
+        Just(Refusal::PayloadInvalid),
     ]
 }
 
@@ -95,19 +98,52 @@ fn apply(world: &mut World, op: &Op) {
     }
 }
 
+/// All that is durable was received, or is declared as gone; dead letters when they are
+/// sent once more.
+fn all_is_there(world: &mut World) -> Result<(), TestCaseError> {
+    prop_assert_eq!(world.count("backlog"), 0);
+    for _ in 0..3 {
+        if world.forward.retry_dead_letters() == 0 {
+            break;
+        }
+        world.run_for(100);
+    }
+    prop_assert_eq!(
+        world.forward.dead_letters(),
+        Vec::<serde_json::Value>::new()
+    );
+    for (at, truth) in &world.truth {
+        for offset in 0..truth.durable {
+            let gone = matches!(
+                truth.declared.get(&offset),
+                Some(Missing::Trimmed | Missing::Lost)
+            );
+            prop_assert!(
+                truth.received.contains(&offset) || gone,
+                "{:?} {}",
+                at,
+                offset
+            );
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn everything_durable_is_applied_in_the_end(
         ops in proptest::collection::vec(op(), 0..250),
         window in 1..12u16,
+        live_first in any::<bool>(),
+        rate in prop_oneof![2 => Just(None), 1 => (1..50u32).prop_map(Some)],
     ) {
-        let mut world = World::with_window(window);
+        let order = if live_first { Order::LiveFirst } else { Order::OldestFirst };
+        let mut world = World::with(ForwardConfig { order, rate, ..config(window) });
         for op in &ops {
             apply(&mut world, op);
         }
         world.settle();
-        prop_assert_eq!(world.count("backlog"), 0);
-        prop_assert_eq!(world.count("parked"), 0);
+        all_is_there(&mut world)?;
     }
 }

@@ -2,4 +2,5 @@
 
 mod faults;
 mod rules;
+mod sizes;
 mod world;

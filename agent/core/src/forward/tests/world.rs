@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::super::{ConnNo, Forward, ForwardAction, ForwardConfig, Refusal, SendNo};
+use super::super::{ConnNo, Forward, ForwardAction, ForwardConfig, Order, Refusal, SendNo};
+use crate::limits::FORWARD_RANGES_MAX;
 use crate::log::appender::Appender;
 use crate::log::block::Row;
 use crate::log::key::{StoredBlock, TopicPartition};
@@ -17,7 +18,7 @@ use crate::payload::{
     UPSTREAM_TOPIC, UpstreamHello, parse_data_topic,
 };
 use crate::record::Missing;
-use crate::store::StoreInfo;
+use crate::store::{Opening, StoreInfo};
 use crate::topics::TopicTable;
 use crate::units::{Epoch, EpochNonce, EventTime, LogId, Mono, Offset, PartitionId, Span};
 
@@ -55,6 +56,8 @@ pub(super) struct Truth {
     pub(super) durable: u64,
     /// Offsets that some broker has taken, whatever it did with them.
     pub(super) taken: BTreeSet<u64>,
+    /// Of these, the ones whose records a receiver has.
+    pub(super) received: BTreeSet<u64>,
     /// Offsets that some broker has refused.
     pub(super) refused: BTreeSet<u64>,
     pub(super) applied: BTreeSet<u64>,
@@ -93,27 +96,42 @@ pub(super) struct World {
     /// The receiver: its session, whether it is connected.
     pub(super) nonce: u8,
     pub(super) receiver_online: bool,
+    /// Acks of the receiver so far.
+    acks: u64,
     pub(super) window: u16,
+    config: ForwardConfig,
+}
+
+/// As many openings as crashes: the nonce of each is its number.
+pub(super) fn opening(epoch: u32) -> Opening {
+    Opening {
+        epoch: Epoch(epoch),
+        nonce: u64::from(epoch),
+    }
+}
+
+pub(super) fn config(window: u16) -> ForwardConfig {
+    ForwardConfig::new(window, Span(i64::try_from(ACK_TIMEOUT_US).unwrap()))
 }
 
 fn open(
     epoch: u32,
-    window: u16,
+    config: &ForwardConfig,
     meta: &BTreeMap<Vec<u8>, Vec<u8>>,
     heads: &BTreeMap<TopicPartition, Offset>,
 ) -> Forward {
     let info = StoreInfo {
         log_id: LOG,
         epoch: Epoch(epoch),
-        nonce: 1,
+        nonce: u64::from(epoch),
     };
-    let config = ForwardConfig::new(window, Span(i64::try_from(ACK_TIMEOUT_US).unwrap()));
+    let openings: Vec<_> = (1..=epoch).map(opening).collect();
     let meta: Vec<_> = meta.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     let topics = TopicTable::restore(&[], &BTreeMap::new());
     Forward::new(
-        config,
+        config.clone(),
         &gateway(),
-        &info,
+        (&info, &openings),
         &meta,
         (&topics, &PARTITIONS),
         heads,
@@ -126,9 +144,13 @@ impl World {
     }
 
     pub(super) fn with_window(window: u16) -> Self {
+        Self::with(config(window))
+    }
+
+    pub(super) fn with(config: ForwardConfig) -> Self {
         let meta = BTreeMap::new();
         Self {
-            forward: open(1, window, &meta, &BTreeMap::new()),
+            forward: open(1, &config, &meta, &BTreeMap::new()),
             now: Mono(1),
             truth: (0..4).map(|n| (at(n), Truth::default())).collect(),
             broker: Broker::default(),
@@ -140,27 +162,30 @@ impl World {
             resets: 0,
             nonce: 0,
             receiver_online: false,
-            window,
+            acks: 0,
+            window: config.window,
+            config,
         }
     }
 
     /// Appends one block of `records`, not durable yet.
     pub(super) fn append(&mut self, at: TopicPartition, records: u64) {
+        let next = self.truth[&at].next;
+        let lines = (0..records).map(|n| format!("{{\"n\":{}}}", next + n));
+        self.append_lines(at, EventTime(0), lines.collect());
+    }
+
+    /// Appends one block of rows.
+    pub(super) fn append_lines(&mut self, at: TopicPartition, time: EventTime, lines: Vec<String>) {
         let truth = self.truth.get_mut(&at).unwrap();
         let mut appender = Appender::rows(at, Epoch(self.epoch), Offset(truth.next));
-        for n in 0..records {
-            let line = format!("{{\"n\":{}}}", truth.next + n).into_bytes();
-            appender.push_row(
-                &Row {
-                    time: EventTime(0),
-                    line,
-                },
-                Mono(0),
-            );
+        truth.next += lines.len() as u64;
+        for line in lines {
+            let line = line.into_bytes();
+            appender.push_row(&Row { time, line }, Mono(0));
         }
         appender.seal();
         truth.blocks.extend(appender.take_sealed());
-        truth.next += records;
     }
 
     /// Everything appended becomes durable, and marks given to be kept are kept.
@@ -235,7 +260,7 @@ impl World {
                 .retain(|block| block.key.base.0 < truth.durable);
             heads.insert(*at, Offset(truth.durable));
         }
-        self.forward = open(self.epoch, self.window, &self.meta, &heads);
+        self.forward = open(self.epoch, &self.config, &self.meta, &heads);
     }
 
     /// The broker takes the next message on its way.
@@ -249,9 +274,10 @@ impl World {
             (&message.id.stream, message.id.partition),
             (&stream, partition)
         );
+        let in_order = self.config.order == Order::OldestFirst;
         let truth = self.truth_of(&message);
         let (first, last) = (message.id.first.0, message.id.last.0);
-        for before in 0..first {
+        for before in (0..first).filter(|_| in_order) {
             assert!(
                 truth.taken.contains(&before) || truth.refused.contains(&before),
                 "offset {first} went out before {before}"
@@ -349,7 +375,11 @@ impl World {
         };
         let message = DataMessage::parse(&payload).unwrap();
         let truth = self.truth_of(&message);
-        truth.applied.extend(message.id.first.0..=message.id.last.0);
+        let offsets = message.id.first.0..=message.id.last.0;
+        if message.body.records().is_some() {
+            truth.received.extend(offsets.clone());
+        }
+        truth.applied.extend(offsets);
         let next = contiguous(&truth.applied);
         if next < message.id.first.0 {
             let id = message.id;
@@ -382,11 +412,12 @@ impl World {
                 runs: Vec::new(),
             })
             .collect();
+        self.acks += 1;
         let session = SessionNonce([self.nonce; 16]);
         let ack = AckMessage {
             gateway: gateway(),
             session,
-            seq: 0,
+            seq: self.acks,
             log_id: LOG,
             marks,
         };
@@ -462,6 +493,8 @@ impl World {
                 for offset in message.id.first.0..=message.id.last.0 {
                     if let DataBody::Missing(reason) = message.body {
                         truth.declared.insert(offset, reason);
+                    } else {
+                        assert_eq!(message.id.nonce.0, u64::from(message.id.epoch.0));
                     }
                     *truth.sends.entry(offset).or_default() += 1;
                 }
@@ -492,7 +525,10 @@ impl World {
                 "{marks:?}"
             );
             assert_eq!(place.head.0, truth.durable);
-            for offset in 0..marks.sent.0 {
+            assert!(marks.acked.len() <= FORWARD_RANGES_MAX, "{marks:?}");
+            let above = marks.acked.as_slice().iter();
+            let above = above.flat_map(|(first, end)| first.0..end.0);
+            for offset in (0..marks.sent.0).chain(above) {
                 let known = truth.taken.contains(&offset) || truth.refused.contains(&offset);
                 assert!(known, "{:?}: the mark passed {offset}", place.at);
             }
@@ -524,7 +560,10 @@ impl World {
                 self.deadline();
             }
         }
-        panic!("it does not come to an end: {}", self.forward.status());
+        panic!(
+            "it does not come to an end: {}",
+            self.forward.status(self.now)
+        );
     }
 
     /// One round without faults; false when nothing moved.
@@ -556,6 +595,15 @@ impl World {
         moved
     }
 
+    /// So many rounds without faults.
+    pub(super) fn run_for(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            self.connect();
+            self.pump();
+            self.step();
+        }
+    }
+
     fn is_done(&self) -> bool {
         let applied = self
             .truth
@@ -565,7 +613,7 @@ impl World {
     }
 
     pub(super) fn count(&self, key: &str) -> u64 {
-        self.forward.status()[key].as_u64().unwrap()
+        self.forward.status(self.now)[key].as_u64().unwrap()
     }
 }
 
