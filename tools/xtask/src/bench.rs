@@ -34,7 +34,7 @@ pub(crate) enum Verb {
     ///
     /// Prints a table; ends with an error when something is missed. A full run drains
     /// 1 GB in each payload format and takes half an hour, on a disk with 10 GB free;
-    /// it needs Mosquitto, and root for the narrow line.
+    /// it needs Mosquitto, PostgreSQL and root.
     Delivery(DeliveryArgs),
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct DeliveryArgs {
     /// Short runs: to see that it runs.
     #[arg(long)]
     quick: bool,
-    /// Only this part: drain, shaped, bytes, marks, reconnect or spread.
+    /// Only this part: drain, shaped, bytes, marks, postgres, reconnect or spread.
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }

@@ -14,6 +14,7 @@ mod limits;
 mod line;
 mod marks;
 mod peers;
+mod postgres;
 mod process;
 mod reconnect;
 mod rig;
@@ -42,6 +43,8 @@ enum Part {
     Bytes,
     /// Memory of a receiver's marks.
     Marks,
+    /// Rows per second into PostgreSQL.
+    Postgres,
     /// From CONNACK to the first of the backlog.
     Reconnect,
     /// Agents after a broker's restart.
@@ -112,6 +115,7 @@ fn measure(args: &Args) -> Result<Vec<Row>, String> {
             Part::Shaped => shaped::run(forebay, &dir.join("shaped"), sizes, payloads),
             Part::Bytes => bytes::run(forebay, &dir.join("bytes"), payloads),
             Part::Marks => marks::run(args.quick),
+            Part::Postgres => postgres::run(forebay, &dir.join("postgres"), sizes),
             Part::Reconnect => reconnect::run(forebay, &dir.join("reconnect"), sizes),
             Part::Spread => Ok(spread::run()),
         };

@@ -80,14 +80,21 @@ impl Process {
     /// Asks it to end and waits until it has.
     pub(super) fn end(mut self) -> Result<(), String> {
         self.signal("TERM")?;
+        match self.ended_within(END_MAX) {
+            true => Ok(()),
+            false => Err(format!("{} does not end", self.name)),
+        }
+    }
+
+    pub(super) fn ended_within(&mut self, limit: Duration) -> bool {
         let started = Instant::now();
-        while started.elapsed() < END_MAX {
+        while started.elapsed() < limit {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return Ok(());
+                return true;
             }
             std::thread::sleep(LOOK);
         }
-        Err(format!("{} does not end", self.name))
+        false
     }
 }
 
