@@ -10,6 +10,7 @@ pub mod process;
 pub mod proxy;
 pub mod qemu;
 pub mod scripted;
+pub mod sparkplug;
 pub mod tap;
 pub mod wait;
 pub mod world;

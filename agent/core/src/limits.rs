@@ -77,6 +77,11 @@ pub const ACK_RUNS_PER_MARK_MAX: usize = 8;
 pub const ACK_RUNS_MAX: usize = 256;
 /// Largest ack message, command or status.
 pub const CONTROL_BYTES_MAX: usize = 208 * 1024;
+/// Devices that an edge node of Sparkplug announces, their metrics, and those of one: one
+/// more, and it announces anew only what comes from then on.
+pub const SPARKPLUG_DEVICES_MAX: usize = 4096;
+pub const SPARKPLUG_METRICS_MAX: usize = 65_536;
+pub const SPARKPLUG_METRICS_PER_DEVICE_MAX: usize = 1024;
 /// Largest MQTT payload sent or taken.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// What one read of the log brings at the most, beside its first block.
@@ -199,6 +204,17 @@ const _: () = assert!(
     "a rejected message fits one value"
 );
 const _: () = assert!(CONTROL_BYTES_MAX <= MESSAGE_BYTES_MAX);
+const _: () = assert!(
+    SPARKPLUG_METRICS_PER_DEVICE_MAX * (CHANNEL_NAME_BYTES_MAX + UNIT_NAME_BYTES_MAX + 110)
+        <= MESSAGE_BYTES_MAX,
+    "the birth of a device fits one message"
+);
+const _: () = assert!(
+    SERIES_PER_BLOCK_MAX <= SPARKPLUG_METRICS_PER_DEVICE_MAX
+        && SERIES_PER_BLOCK_MAX <= SPARKPLUG_DEVICES_MAX
+        && SPARKPLUG_METRICS_PER_DEVICE_MAX <= SPARKPLUG_METRICS_MAX,
+    "what one block brings is always announced"
+);
 const _: () = assert!(
     CHECKPOINT_ROWS < STORED_ROWS_MAX,
     "rows after the last checkpoint can be held to be compared"

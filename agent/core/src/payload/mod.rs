@@ -16,6 +16,7 @@ mod parse;
 mod parse_record;
 mod parse_series;
 mod readable;
+pub mod sparkplug;
 mod squeeze;
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,8 @@ impl fmt::Display for BadName {
 
 impl std::error::Error for BadName {}
 
-fn check(name: &str) -> Result<Arc<str>, BadName> {
+/// A name as it is kept.
+pub(super) fn check(name: &str) -> Result<Arc<str>, BadName> {
     let fits = (1..=NAME_BYTES_MAX).contains(&name.len())
         && name
             .bytes()
