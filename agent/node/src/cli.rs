@@ -10,6 +10,7 @@ use crate::config::check::{self, CheckArgs};
 use crate::config::reference;
 use crate::demo::{self, DemoArgs};
 use crate::ingest_cmd::{self, IngestArgs};
+use crate::mqtt::settings::broker_files;
 use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
 use crate::verify::{self, VerifyArgs};
@@ -85,7 +86,7 @@ pub fn main() -> ExitCode {
         Verb::Verify(args) => verify::run(&args),
         Verb::Replay(args) => replay::run(&args),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
-        Verb::Config(ConfigVerb::Check(args)) => check::run(&args),
+        Verb::Config(ConfigVerb::Check(args)) => check::run(&args, broker_files),
         Verb::Config(ConfigVerb::Reference) => {
             let _ = io::stdout().write_all(reference().as_bytes());
             ExitCode::SUCCESS

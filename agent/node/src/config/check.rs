@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Config, ConfigError};
 
-/// Says whether a config can be used, and what is wrong where if not
+/// Says whether a config and the files of its brokers can be used, and what is wrong where if not
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example:
@@ -28,11 +28,12 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-/// Runs the command on stdout and stderr.
+/// Runs the command on stdout and stderr. `files` looks at what the config names.
 #[must_use]
-pub fn run(args: &CheckArgs) -> ExitCode {
+pub fn run(args: &CheckArgs, files: impl Fn(&Config) -> Result<(), ConfigError>) -> ExitCode {
     let path = args.file.as_ref().or(args.config.as_ref());
     let checked = Config::load(path.map_or(Path::new(""), PathBuf::as_path));
+    let checked = checked.and_then(|config| files(&config).map(|()| config));
     let text = match (&checked, args.json) {
         (Ok(config), true) => good_json(config).to_string(),
         (Err(error), true) => bad_json(error).to_string(),

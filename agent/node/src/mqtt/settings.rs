@@ -4,7 +4,7 @@
 use super::backoff::BackoffConfig;
 use super::client::{Login, MqttConfig};
 use super::security::Material;
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, Config, ConfigError};
 
 /// The settings of a client of the configured broker. Reads all files once, so that
 /// what cannot work is said at the start.
@@ -15,6 +15,22 @@ pub fn client_settings(broker: &BrokerConfig) -> Result<MqttConfig, String> {
     let settings = unread(broker)?;
     Material::load(&settings).map_err(|error| error.to_string())?;
     Ok(settings)
+}
+
+/// Whether the files that the config names for its brokers can be used.
+///
+/// # Errors
+/// The first that cannot be, with its line and key.
+pub fn broker_files(config: &Config) -> Result<(), ConfigError> {
+    let forward = config.forward.iter().map(|forward| &forward.broker);
+    let upstream = config.upstream.iter().map(|upstream| &upstream.broker);
+    for broker in forward.chain(upstream) {
+        // The config has taken the address.
+        if let Ok(settings) = unread(broker) {
+            Material::load(&settings)?;
+        }
+    }
+    Ok(())
 }
 
 fn unread(broker: &BrokerConfig) -> Result<MqttConfig, String> {
