@@ -1,6 +1,7 @@
 //! Simulated world and reference models.
 
 pub mod cable;
+pub mod certificates;
 pub mod judge;
 pub mod line;
 pub mod mosquitto;

@@ -28,6 +28,7 @@ const PORT_TRIES: usize = 5;
 pub struct Mosquitto {
     dir: TempDir,
     port: u16,
+    websocket_port: u16,
     extra: String,
     running: Option<Running>,
 }
@@ -49,7 +50,8 @@ impl Mosquitto {
     }
 
     /// Starts with more lines of `mosquitto.conf`, such as
-    /// `max_inflight_messages 5`.
+    /// `max_inflight_messages 5`. A line `websocket` opens a listener of websockets; the
+    /// lines behind it are about that one. (Version 2.0.11 does not start with no other.)
     ///
     /// # Panics
     /// When it cannot be started; says how to install it.
@@ -60,6 +62,7 @@ impl Mosquitto {
             let mut broker = Self {
                 dir: TempDir::new().expect("a temporary directory"),
                 port: free_port(),
+                websocket_port: free_port(),
                 extra: extra.to_owned(),
                 running: None,
             };
@@ -75,6 +78,12 @@ impl Mosquitto {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port of websockets on 127.0.0.1, if it was started with one.
+    #[must_use]
+    pub fn websocket_port(&self) -> u16 {
+        self.websocket_port
     }
 
     /// Its directory: a test may put files there that its config names.
@@ -159,7 +168,12 @@ impl Mosquitto {
     }
 
     fn config(&self) -> String {
-        let Self { port, extra, .. } = self;
+        let port = self.port;
+        let websocket = format!(
+            "listener {} 127.0.0.1\nprotocol websockets\n",
+            self.websocket_port
+        );
+        let extra = self.extra.replace("websocket\n", &websocket);
         let dir = self.dir.path().display();
         // As root it would else become a user who cannot write here.
         format!(

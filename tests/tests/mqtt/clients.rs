@@ -1,6 +1,7 @@
 //! What holds of both clients with any broker, and what brokers may do to them.
 
 use forebay_core::forward::{Refusal, SendNo};
+use forebay_node::config::Protocol;
 use forebay_node::mqtt::broker::EmbeddedBroker;
 use forebay_node::mqtt::publisher::LinkEvent;
 use forebay_node::mqtt::subscriber::SubscriberEvent;
@@ -10,24 +11,34 @@ use super::support::{Publisher, Subscriber};
 
 const DATA: &str = "forebay/v1/g/data/readings/0";
 
-/// Runs a test against Mosquitto and the embedded broker.
+/// Runs a test against Mosquitto by both versions of MQTT, and against the embedded
+/// broker, which speaks version 5.
 macro_rules! with_each_broker {
     ($name:ident, $body:expr) => {
         mod $name {
             use super::*;
 
-            #[tokio::test]
-            async fn mosquitto() {
+            async fn by(protocol: Protocol) {
                 // By default it drops what is more than a thousand messages ahead of
                 // a slow subscriber, without a word to the publisher.
                 let broker = Mosquitto::start_with("max_queued_messages 0\n");
-                ($body)(broker.port()).await;
+                ($body)(broker.port(), protocol).await;
+            }
+
+            #[tokio::test]
+            async fn mosquitto() {
+                by(Protocol::V5).await;
+            }
+
+            #[tokio::test]
+            async fn mosquitto_by_3_1_1() {
+                by(Protocol::V311).await;
             }
 
             #[tokio::test]
             async fn embedded() {
                 let broker = EmbeddedBroker::start().unwrap();
-                ($body)(broker.port()).await;
+                ($body)(broker.port(), Protocol::V5).await;
                 broker.stop().await;
             }
         }
@@ -36,12 +47,12 @@ macro_rules! with_each_broker {
 
 with_each_broker!(
     every_message_arrives_once_and_in_order,
-    async |port: u16| {
+    async |port: u16, protocol| {
         const COUNT: u64 = 3000;
-        let mut upstream = Subscriber::start(port, 64, &["forebay/v1/+/data/#"]);
+        let mut upstream = Subscriber::by(protocol, port, 64, &["forebay/v1/+/data/#"]);
         assert!(!upstream.connected().await, "a new broker knows no session");
         let sending = tokio::spawn(async move {
-            let mut publisher = Publisher::start(port, 100, &[]);
+            let mut publisher = Publisher::by(protocol, port, 100, &[]);
             publisher.send_all(DATA, COUNT).await;
             publisher.handle.stop().await;
         });
@@ -55,60 +66,66 @@ with_each_broker!(
     }
 );
 
-with_each_broker!(what_was_not_acked_comes_again, async |port: u16| {
-    let mut upstream = Subscriber::start(port, 10, &["forebay/v1/+/data/#"]);
-    upstream.connected().await;
-    let mut publisher = Publisher::start(port, 100, &[]);
-    publisher.send_all(DATA, 20).await;
-    for n in 0..5 {
-        let (token, _, payload) = upstream.message().await;
-        assert_eq!(payload, n.to_string());
-        upstream.handle.ack(token).unwrap();
+with_each_broker!(
+    what_was_not_acked_comes_again,
+    async |port: u16, protocol| {
+        let mut upstream = Subscriber::by(protocol, port, 10, &["forebay/v1/+/data/#"]);
+        upstream.connected().await;
+        let mut publisher = Publisher::by(protocol, port, 100, &[]);
+        publisher.send_all(DATA, 20).await;
+        for n in 0..5 {
+            let (token, _, payload) = upstream.message().await;
+            assert_eq!(payload, n.to_string());
+            upstream.handle.ack(token).unwrap();
+        }
+        let (unacked, _, payload) = upstream.message().await;
+        assert_eq!(payload, "5");
+        upstream.handle.stop().await;
+        let mut upstream = Subscriber::by(protocol, port, 10, &["forebay/v1/+/data/#"]);
+        assert!(upstream.connected().await, "the broker kept the session");
+        // The token of the other connection acks nothing here.
+        upstream.handle.ack(unacked).unwrap();
+        for n in 5..20 {
+            let (token, _, payload) = upstream.message().await;
+            assert_eq!(payload, n.to_string());
+            upstream.handle.ack(token).unwrap();
+        }
     }
-    let (unacked, _, payload) = upstream.message().await;
-    assert_eq!(payload, "5");
-    upstream.handle.stop().await;
-    let mut upstream = Subscriber::start(port, 10, &["forebay/v1/+/data/#"]);
-    assert!(upstream.connected().await, "the broker kept the session");
-    // The token of the other connection acks nothing here.
-    upstream.handle.ack(unacked).unwrap();
-    for n in 5..20 {
-        let (token, _, payload) = upstream.message().await;
-        assert_eq!(payload, n.to_string());
-        upstream.handle.ack(token).unwrap();
-    }
-});
+);
 
-with_each_broker!(status_follows_the_connection, async |port: u16| {
-    let topic = "forebay/v1/gateway-1/status";
-    let mut upstream = Subscriber::start(port, 10, &[topic]);
-    upstream.connected().await;
-    let mut seen = async || {
-        let (token, _, payload) = upstream.message().await;
-        upstream.handle.ack(token).unwrap();
-        payload
-    };
-    let mut publisher = Publisher::start(port, 10, &[]);
-    publisher.connected().await;
-    assert_eq!(seen().await, "online");
-    publisher.handle.stop().await;
-    assert_eq!(seen().await, "offline", "said before a clean stop");
-    let mut publisher = Publisher::start(port, 10, &[]);
-    publisher.connected().await;
-    assert_eq!(seen().await, "online");
-    // The same name once more: the broker drops the older connection and
-    // speaks its last will before the newer one is born.
-    let mut taker = Publisher::start(port, 10, &[]);
-    taker.connected().await;
-    assert_eq!(seen().await, "offline");
-    assert_eq!(seen().await, "online");
-    drop(publisher);
-});
+with_each_broker!(
+    status_follows_the_connection,
+    async |port: u16, protocol| {
+        let topic = "forebay/v1/gateway-1/status";
+        let mut upstream = Subscriber::by(protocol, port, 10, &[topic]);
+        upstream.connected().await;
+        let mut seen = async || {
+            let (token, _, payload) = upstream.message().await;
+            upstream.handle.ack(token).unwrap();
+            payload
+        };
+        let mut publisher = Publisher::by(protocol, port, 10, &[]);
+        publisher.connected().await;
+        assert_eq!(seen().await, "online");
+        publisher.handle.stop().await;
+        assert_eq!(seen().await, "offline", "said before a clean stop");
+        let mut publisher = Publisher::by(protocol, port, 10, &[]);
+        publisher.connected().await;
+        assert_eq!(seen().await, "online");
+        // The same name once more: the broker drops the older connection and
+        // speaks its last will before the newer one is born.
+        let mut taker = Publisher::by(protocol, port, 10, &[]);
+        taker.connected().await;
+        assert_eq!(seen().await, "offline");
+        assert_eq!(seen().await, "online");
+        drop(publisher);
+    }
+);
 
 with_each_broker!(
     retained_acks_reach_a_gateway_that_comes_later,
-    async |port: u16| {
-        let mut upstream = Subscriber::start(port, 10, &["forebay/v1/+/data/#"]);
+    async |port: u16, protocol| {
+        let mut upstream = Subscriber::by(protocol, port, 10, &["forebay/v1/+/data/#"]);
         upstream
             .handle
             .publish("forebay/v1/g/ack", b"old".to_vec(), true)
@@ -118,7 +135,12 @@ with_each_broker!(
             .publish("forebay/v1/g/ack", b"new".to_vec(), true)
             .unwrap();
         upstream.connected().await;
-        let mut watcher = Publisher::start(port, 10, &["forebay/v1/g/ack", "forebay/v1/g/cmd"]);
+        let mut watcher = Publisher::by(
+            protocol,
+            port,
+            10,
+            &["forebay/v1/g/ack", "forebay/v1/g/cmd"],
+        );
         loop {
             if let LinkEvent::Message { topic, payload } = watcher.next().await {
                 assert_eq!(topic, "forebay/v1/g/ack");
@@ -130,13 +152,16 @@ with_each_broker!(
     }
 );
 
-with_each_broker!(a_flood_from_the_broker_stops_nothing, async |port: u16| {
-    const COUNT: u64 = 2000;
-    let filter = "forebay/v1/g/cmd";
-    // Its own messages come back to it while its window is full.
-    let mut publisher = Publisher::start(port, 8, &[filter]);
-    publisher.send_all(filter, COUNT).await;
-});
+with_each_broker!(
+    a_flood_from_the_broker_stops_nothing,
+    async |port: u16, protocol| {
+        const COUNT: u64 = 2000;
+        let filter = "forebay/v1/g/cmd";
+        // Its own messages come back to it while its window is full.
+        let mut publisher = Publisher::by(protocol, port, 8, &[filter]);
+        publisher.send_all(filter, COUNT).await;
+    }
+);
 
 #[tokio::test]
 async fn the_brokers_receive_maximum_is_kept() {

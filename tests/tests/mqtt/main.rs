@@ -7,4 +7,5 @@ mod clients;
 mod delivery;
 mod forwarder;
 mod scripted;
+mod secured;
 mod support;

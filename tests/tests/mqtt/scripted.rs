@@ -117,14 +117,6 @@ impl Link {
     }
 }
 
-async fn disconnected(publisher: &mut Publisher) -> String {
-    loop {
-        if let LinkEvent::Disconnected { reason, .. } = publisher.next().await {
-            return reason;
-        }
-    }
-}
-
 /// Known fault b14: a broker that repeats its acks ends a connection each time,
 /// and each time something was done.
 #[tokio::test]
@@ -145,7 +137,7 @@ async fn repeated_acks_end_a_connection_and_not_the_progress() {
             }
         );
         link.ack(id).await;
-        let reason = disconnected(&mut publisher).await;
+        let reason = publisher.disconnected().await;
         assert!(reason.contains("nsolicited"), "{reason}");
     }
 }
@@ -261,7 +253,7 @@ async fn a_refused_connection_says_why_and_is_tried_again() {
     for (code, word) in [(0x86, "BadUserNamePassword"), (0x87, "NotAuthorized")] {
         let mut link = script.accept().await;
         link.say(&[0x20, 3, 0, code, 0]).await;
-        let reason = disconnected(&mut publisher).await;
+        let reason = publisher.disconnected().await;
         assert!(reason.contains(word), "{reason}");
     }
     let _link = script.ready().await;
@@ -291,7 +283,7 @@ async fn a_connection_that_is_never_ready_is_given_up() {
             }
         }
     });
-    let reason = disconnected(&mut publisher).await;
+    let reason = publisher.disconnected().await;
     assert!(reason.contains("does not answer"), "{reason}");
     chatter.await.unwrap();
     let _link = script.ready().await;
@@ -330,7 +322,7 @@ async fn nonsense_from_a_broker_ends_one_connection() {
         let mut link = script.ready().await;
         publisher.connected().await;
         link.say(bytes).await;
-        let reason = disconnected(&mut publisher).await;
+        let reason = publisher.disconnected().await;
         assert!(!reason.is_empty(), "{name}");
     }
     let _link = script.ready().await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use forebay_core::forward::{ConnNo, SendNo};
+use forebay_node::config::Protocol;
 use forebay_node::mqtt::backoff::BackoffConfig;
 use forebay_node::mqtt::client::{MqttConfig, Status};
 use forebay_node::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage, PublisherConfig};
@@ -42,13 +43,28 @@ impl Publisher {
     }
 
     pub(super) fn start_as(port: u16, client_id: &str, window: u16, filters: &[&str]) -> Self {
+        let mqtt = MqttConfig {
+            connect_timeout: Duration::from_secs(1),
+            ..mqtt(port, client_id)
+        };
+        Self::with(mqtt, window, filters)
+    }
+
+    /// By this version of MQTT.
+    pub(super) fn by(protocol: Protocol, port: u16, window: u16, filters: &[&str]) -> Self {
+        let mqtt = MqttConfig {
+            protocol,
+            connect_timeout: Duration::from_secs(1),
+            ..mqtt(port, "gateway-1")
+        };
+        Self::with(mqtt, window, filters)
+    }
+
+    pub(super) fn with(mqtt: MqttConfig, window: u16, filters: &[&str]) -> Self {
         let (events_tx, events) = mpsc::channel(16);
         let config = PublisherConfig {
-            mqtt: MqttConfig {
-                connect_timeout: Duration::from_secs(1),
-                ..mqtt(port, client_id)
-            },
-            status: Some(status(client_id)),
+            status: Some(status(&mqtt.client_id)),
+            mqtt,
             filters: filters.iter().map(|&f| f.to_owned()).collect(),
             window,
         };
@@ -70,6 +86,15 @@ impl Publisher {
         loop {
             if let LinkEvent::Connected { conn, window, .. } = self.next().await {
                 return (conn, window);
+            }
+        }
+    }
+
+    /// Waits for the end of a connection, or of an attempt at one; gives its reason.
+    pub(super) async fn disconnected(&mut self) -> String {
+        loop {
+            if let LinkEvent::Disconnected { reason, .. } = self.next().await {
+                return reason;
             }
         }
     }
@@ -123,9 +148,22 @@ pub(super) struct Subscriber {
 
 impl Subscriber {
     pub(super) fn start(port: u16, receive_max: u16, filters: &[&str]) -> Self {
+        Self::with(mqtt(port, "upstream-1"), receive_max, filters)
+    }
+
+    /// By this version of MQTT.
+    pub(super) fn by(protocol: Protocol, port: u16, receive_max: u16, filters: &[&str]) -> Self {
+        let mqtt = MqttConfig {
+            protocol,
+            ..mqtt(port, "upstream-1")
+        };
+        Self::with(mqtt, receive_max, filters)
+    }
+
+    pub(super) fn with(mqtt: MqttConfig, receive_max: u16, filters: &[&str]) -> Self {
         let (events_tx, events) = mpsc::channel(4);
         let config = SubscriberConfig {
-            mqtt: mqtt(port, "upstream-1"),
+            mqtt,
             status: Some(status("upstream")),
             filters: filters.iter().map(|&f| f.to_owned()).collect(),
             receive_max,

@@ -246,9 +246,10 @@ impl<R: Role> Task<R> {
             select! {
                 heard = &mut next, if self.waiting.len() < WAITING_EVENTS_MAX => {
                     return heard.map_err(|failure| {
-                        let config = self.role.mqtt();
-                        let reason = failure.sentence(config, material, client::local_clock());
-                        R::health(session).ended(&reason)
+                        let health = R::health(session);
+                        let about = (health.ready, client::local_clock());
+                        let reason = failure.sentence(self.role.mqtt(), material, about);
+                        health.ended(&reason)
                     });
                 }
                 command = self.commands.recv(), if self.role.has_room() => {

@@ -3,7 +3,7 @@
 //! Always holds: no secret is in it, as none is in what the library says; what the
 //! broker says is cut to SAID_CHARS_MAX and printable.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
 use super::super::client::MqttConfig;
 use super::super::security::{LocalClock, Material, own_times, time_text};
@@ -19,6 +19,8 @@ const ALERT: &str = "received fatal alert: ";
 pub(in crate::mqtt) enum Failure {
     /// No answer in time.
     Silent,
+    /// No answer to a ping.
+    NoPong,
     /// The broker's answer to our CONNECT.
     Refused(String),
     /// Ended without a word.
@@ -30,6 +32,8 @@ pub(in crate::mqtt) enum Failure {
     },
     Tls(String),
     Websocket(String),
+    /// What came is no MQTT.
+    Nonsense(String),
     Other(String),
 }
 
@@ -39,15 +43,22 @@ impl Failure {
     }
 
     pub(super) fn io(error: &io::Error) -> Self {
+        let kind = error.kind();
+        if matches!(
+            kind,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof
+        ) {
+            return Self::Closed;
+        }
         Self::Other(error.to_string())
     }
 
-    /// The sentence, for a connection with these settings.
+    /// The sentence, for a connection with these settings that `stood` or never did.
     pub(in crate::mqtt) fn sentence(
         &self,
         config: &MqttConfig,
         material: &Material,
-        clock: LocalClock,
+        (stood, clock): (bool, LocalClock),
     ) -> String {
         let address = format!("{}:{}", config.host, config.port);
         if let Some(sentence) = material.verdict(clock) {
@@ -58,8 +69,16 @@ impl Failure {
                 "{address} does not answer within {} s",
                 config.connect_timeout.as_secs()
             ),
+            Self::NoPong => format!(
+                "the broker answers no ping within {} s",
+                config.keep_alive().as_secs()
+            ),
             Self::Refused(code) => refused(code, config.protocol),
-            Self::Closed => "the broker closed the connection".to_owned(),
+            Self::Closed if stood => "the broker closed the connection".to_owned(),
+            Self::Closed => format!(
+                "{address} closes the connection before it answers{}",
+                other_port(config)
+            ),
             Self::Dismissed { code, said } => {
                 let said = said.as_deref().map(|said| format!(": {}", shown(said)));
                 format!(
@@ -68,14 +87,11 @@ impl Failure {
                 )
             }
             Self::Tls(said) => alert(said, config, material, clock).unwrap_or_else(|| {
-                if said.contains("InvalidContentType") || said.contains("eof") {
-                    format!(
-                        "what answers at {address} does not speak TLS: is this the broker's port \
-                         for it, which often is 8883? ({said})"
-                    )
-                } else {
-                    format!("TLS with {address}: {said}")
-                }
+                format!(
+                    "no TLS with {address} ({}): is this the broker's port for TLS, which often \
+                     is 8883?",
+                    shown(said)
+                )
             }),
             Self::Websocket(said) => alert(said, config, material, clock).unwrap_or_else(|| {
                 format!(
@@ -87,7 +103,26 @@ impl Failure {
             }),
             Self::Other(said) => alert(said, config, material, clock)
                 .unwrap_or_else(|| format!("{address}: {}", shown(said))),
+            Self::Nonsense(said) if stood => {
+                format!("{address} does not keep to the protocol: {}", shown(said))
+            }
+            Self::Nonsense(said) => {
+                let hint = other_port(config);
+                format!(
+                    "what answers at {address} speaks no MQTT ({}){hint}",
+                    shown(said)
+                )
+            }
         }
+    }
+}
+
+/// For a port that may be one for another transport.
+fn other_port(config: &MqttConfig) -> &'static str {
+    match config.transport {
+        Transport::Tcp => ": if this is a port for TLS or websockets, give transport",
+        Transport::Ws => ": if this is a port for TLS, give transport = \"wss\"",
+        Transport::Tls | Transport::Wss => "",
     }
 }
 
@@ -195,7 +230,7 @@ mod tests {
             now: UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000)),
             synchronised: true,
         };
-        failure.sentence(&config, &Material::none(), clock)
+        failure.sentence(&config, &Material::none(), (false, clock))
     }
 
     #[test]
@@ -225,7 +260,7 @@ mod tests {
             (
                 "no TLS",
                 Failure::Tls("InvalidContentType".into()),
-                "does not speak TLS",
+                "no TLS with broker:8883",
             ),
             (
                 "not found",

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rumqttc::mqttbytes::v4::{LastWill, Packet, Publish, SubscribeReasonCode};
 use rumqttc::{
     AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, QoS, StateError, SubscribeFilter,
+    mqttbytes,
 };
 
 use super::super::client::Session;
@@ -102,10 +103,17 @@ fn failure(error: &ConnectionError) -> Failure {
         ConnectionError::Websocket(error) => Failure::Websocket(error.to_string()),
         ConnectionError::ResponseValidation(error) => Failure::Websocket(error.to_string()),
         ConnectionError::Io(error) => Failure::io(error),
+        ConnectionError::MqttState(StateError::AwaitPingResp) => Failure::NoPong,
+        ConnectionError::MqttState(StateError::Deserialization(mqttbytes::Error::Io(error))) => {
+            Failure::io(error)
+        }
+        ConnectionError::MqttState(StateError::Deserialization(error)) => {
+            Failure::Nonsense(error.to_string())
+        }
+        ConnectionError::NotConnAck(_) => Failure::Nonsense(error.to_string()),
         ConnectionError::MqttState(_)
         | ConnectionError::FlushTimeout
         | ConnectionError::WsConnect(_)
-        | ConnectionError::NotConnAck(_)
         | ConnectionError::RequestsDone
         | ConnectionError::InvalidUrl(_) => Failure::other(&error.to_string()),
     }

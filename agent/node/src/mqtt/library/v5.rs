@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use forebay_core::forward::Refusal;
-use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{
     ConnAck, ConnectProperties, Filter, LastWill, Packet, PubAckReason, Publish, PublishProperties,
     SubscribeReasonCode,
 };
+use rumqttc::v5::mqttbytes::{self, QoS};
 use rumqttc::v5::{AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, StateError};
 
 use super::super::client::Session;
@@ -143,9 +143,16 @@ fn failure(error: &ConnectionError) -> Failure {
         ConnectionError::Websocket(error) => Failure::Websocket(error.to_string()),
         ConnectionError::ResponseValidation(error) => Failure::Websocket(error.to_string()),
         ConnectionError::Io(error) => Failure::io(error),
+        ConnectionError::MqttState(StateError::AwaitPingResp) => Failure::NoPong,
+        ConnectionError::MqttState(StateError::Deserialization(mqttbytes::Error::Io(error))) => {
+            Failure::io(error)
+        }
+        ConnectionError::MqttState(StateError::Deserialization(error)) => {
+            Failure::Nonsense(error.to_string())
+        }
+        ConnectionError::NotConnAck(_) => Failure::Nonsense(error.to_string()),
         ConnectionError::MqttState(_)
         | ConnectionError::WsConnect(_)
-        | ConnectionError::NotConnAck(_)
         | ConnectionError::RequestsDone
         | ConnectionError::InvalidUrl(_) => Failure::other(&error.to_string()),
     }
