@@ -59,6 +59,10 @@ pub struct QueryId(pub u64);
 pub enum Query {
     /// How the agent is doing.
     Status,
+    /// Records that no broker takes.
+    DeadLetters,
+    /// Sends these once more: of one destination, or of all.
+    RetryDeadLetters { destination: Option<String> },
     /// The window that ends at the channel's newest reading.
     Rolling { channel: ChannelName, size: Span },
     /// Tumbling windows of `size` that overlap the range.
@@ -149,7 +153,9 @@ impl Job {
     ) -> Result<Self, String> {
         let stage = readers.stage(uid);
         let (name, fold, range) = match query {
-            Query::Status => unreachable!("status is answered without the log"),
+            Query::Status | Query::DeadLetters | Query::RetryDeadLetters { .. } => {
+                unreachable!("it is answered without the log")
+            }
             Query::Rolling { channel, size } => {
                 let figures = Figures::default();
                 (

@@ -17,6 +17,7 @@ use crate::verify::{self, VerifyArgs};
 
 mod checkpoint;
 mod device;
+mod forward;
 mod ledger;
 mod log;
 mod query;
@@ -46,6 +47,9 @@ enum Verb {
     Query(query::QueryVerb),
     Status(query::StatusArgs),
     Ingest(IngestArgs),
+    /// Shows what no broker takes, and sends it again
+    #[command(subcommand)]
+    Forward(forward::ForwardVerb),
     /// Works with the log of a stopped agent
     #[command(subcommand)]
     Log(log::LogVerb),
@@ -81,6 +85,7 @@ pub fn main() -> ExitCode {
         Verb::Query(verb) => query::run(&verb),
         Verb::Status(args) => query::status(&args),
         Verb::Log(verb) => log::run(&verb),
+        Verb::Forward(verb) => forward::run(&verb),
         Verb::Ingest(args) => ingest_cmd::run(&args),
         Verb::Try(args) => try_run::run(&args),
         Verb::Verify(args) => verify::run(&args),

@@ -10,6 +10,10 @@ impl Gateway {
     pub(super) fn on_query(&mut self, id: QueryId, query: &Query, now: Mono) {
         let started = match query {
             Query::Status => Err(Ok(status::snapshot(self, now))),
+            Query::DeadLetters => Err(Ok(self.dead_letters())),
+            Query::RetryDeadLetters { destination } => {
+                Err(self.retry_dead_letters(destination.as_deref()))
+            }
             Query::Rolling { channel, .. }
             | Query::Rollup { channel, .. }
             | Query::Readings { channel, .. } => {

@@ -4,12 +4,16 @@
 //! Bound: [`DESTINATIONS_MAX`](crate::limits::DESTINATIONS_MAX) destinations, each with
 //! one set of marks on its way to the disk.
 
+use serde_json::{Value, json};
+
 use super::{Gateway, Reader};
 use crate::commit::CommitToken;
 use crate::effect::{Effect, Note};
 use crate::forward::{DestinationId, Forward, ForwardAction};
 use crate::log::key::TopicPartition;
-use crate::units::{Mono, Now, Offset};
+use crate::query::Answer;
+use crate::retention::Came;
+use crate::units::{Mono, Now};
 
 /// Marks of one forwarder on their way to the disk.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,13 +23,12 @@ pub(super) enum Marks {
     Written(CommitToken),
 }
 
-/// How far the destinations that retention waits for have come with a partition: below
-/// the first their brokers have acked all, below the second all has arrived for good.
-/// `None` when it is forwarded to none of them.
-pub(super) fn progress(forward: &[Forward], at: TopicPartition) -> Option<(Offset, Offset)> {
+/// How far the destinations that retention waits for have come with a partition; `None` when it is forwarded to none of them.
+pub(super) fn progress(forward: &[Forward], at: TopicPartition) -> Option<Came> {
     let waited_for = forward.iter().filter(|forward| forward.config().retain);
     let known = waited_for.filter_map(|forward| forward.progress(at));
-    known.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)))
+    let least = known.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)));
+    least.map(|(sent, arrived)| Came { sent, arrived })
 }
 
 impl Gateway {
@@ -53,6 +56,37 @@ impl Gateway {
                 forward.on_saved();
             }
         }
+    }
+
+    /// What no broker takes, of all destinations.
+    pub(super) fn dead_letters(&self) -> Value {
+        let all = self.forward.iter().flat_map(|forward| {
+            let name = forward.config().name.as_str();
+            forward.dead_letters().into_iter().map(move |mut letter| {
+                letter["destination"] = json!(name);
+                letter
+            })
+        });
+        json!({ "parked": all.collect::<Value>() })
+    }
+
+    /// Sends dead letters once more; how many records these are.
+    pub(super) fn retry_dead_letters(&mut self, destination: Option<&str>) -> Answer {
+        let names = self.forward.iter().map(|f| f.config().name.as_str());
+        let names: Vec<&str> = names.collect();
+        if let Some(unknown) = destination.filter(|name| !names.contains(name)) {
+            return Err(format!(
+                "no destination is called \"{unknown}\": there are {}",
+                names.join(", ")
+            ));
+        }
+        let mut records = 0;
+        for forward in &mut self.forward {
+            if destination.is_none_or(|name| name == forward.config().name) {
+                records += forward.retry_dead_letters();
+            }
+        }
+        Ok(json!({ "records": records }))
     }
 
     /// Lets each forwarder say what it wants next.

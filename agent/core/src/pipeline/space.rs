@@ -46,9 +46,9 @@ pub(super) fn open(
     let has_it = opened.store.heads.contains_key(&EXCHANGE_AT) || crosses;
     let fixed = fixed.into_iter().chain(has_it.then_some(exchange));
     let names = fixed.chain(topics.windows());
-    let sent = |at| delivered(forward, at).map(|(sent, _)| sent);
+    let came = |at| delivered(forward, at);
     let store = (&opened.store, opened.meta.as_slice());
-    Retention::new(config.space.clone(), names, store, sent, now)
+    Retention::new(config.space.clone(), names, store, came, now)
 }
 
 /// How far those are who read a partition.
@@ -65,18 +65,18 @@ fn progress(
     };
     let read = (at.topic == READINGS).then(|| readers.cursor(at.partition));
     let of_engines = Progress {
-        sent: None,
+        came: None,
         done: Offset(0),
         accounted,
         taken: read.unwrap_or_default(),
         kept: readers.done_with(at.partition),
     };
-    let Some((sent, arrived)) = delivered(forward, at) else {
+    let Some(came) = delivered(forward, at) else {
         return of_engines;
     };
     Progress {
-        sent: Some(sent),
-        done: read.map_or(arrived, |read| arrived.min(read)),
+        came: Some(came),
+        done: read.map_or(came.arrived, |read| came.arrived.min(read)),
         ..of_engines
     }
 }
@@ -99,8 +99,8 @@ impl Gateway {
         self.effects
             .extend(note.map(|text| Effect::Note(Note(text))));
         let forward = &self.forward;
-        let sent = |at| delivered(forward, at).map(|(sent, _)| sent);
-        self.retention.on_event(event, sent, now.mono);
+        self.retention
+            .on_event(event, |at| delivered(forward, at), now.mono);
     }
 
     /// Losses that were not told before become rows of `control` and notes.
@@ -157,8 +157,8 @@ impl Gateway {
         }
         for (partition, first, end) in self.readers.take_holes() {
             let at = readings_of(partition);
-            let sent = delivered(&self.forward, at).map(|(sent, _)| sent);
-            self.retention.not_found(at, (first, end), sent);
+            let came = delivered(&self.forward, at);
+            self.retention.not_found(at, (first, end), came);
         }
         let (forward, readers) = (&self.forward, &self.readers);
         let accounts = &self.accounts;

@@ -230,6 +230,7 @@ fn space(gateway: &Gateway) -> Value {
             "oldest": oldest(gateway, &topic).map(time_value),
             "dropped": topic.counts.dropped,
             "dropped_unsent": topic.counts.unsent,
+            "dropped_unconfirmed": topic.counts.unconfirmed,
             "rejected": rejected,
             "alarm": topic.alarm,
             "full": topic.full,

@@ -6,7 +6,7 @@
 //! accounts of devices know them without the log, but for a disk that is full.
 //! Bound: [`REMOVALS_PER_POLL_MAX`] segments at a time.
 
-use super::dropped::unsent_of;
+use super::dropped::Behind;
 use super::policy::WhenFull;
 use super::space::{Progress, Retention};
 use super::topic::{Kept, Topic};
@@ -159,13 +159,13 @@ impl Retention {
         self.disk.freeing_bytes += kept.bytes;
         for range in &kept.ranges {
             let at = place(id, range);
-            let sent = progress(at).sent;
-            let unsent = unsent_of(range.first.0, range.end.0, sent).min(range.records);
+            let came = progress(at).came;
+            let behind = Behind::of(range.first.0, range.end.0, came, range.records);
             let kept_from = topic.first_kept(range.partition).unwrap_or(range.end);
             let ends = (range.end, kept_from.max(range.end));
             self.dropped.reaches(at, range.time_max);
-            if self.dropped.remove(at, ends, (range.records, unsent)) {
-                self.notices.dropped(id, range.records, unsent);
+            if self.dropped.remove(at, ends, range.records, behind) {
+                self.notices.dropped(id, range.records, behind);
             }
         }
         Some(SegmentId {

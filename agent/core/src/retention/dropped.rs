@@ -13,7 +13,9 @@ use crate::units::{EventTime, Offset, PartitionId, TopicId};
 
 /// Meta keys: this, topic u16 and partition u16 big-endian.
 pub const DROPPED_META_PREFIX: &[u8] = b"dropped/";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Without what was not confirmed.
+const VERSION_1: u8 = 1;
 
 /// Records of one partition that are gone, or never came in, because of room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,9 @@ pub struct DropCounts {
     pub dropped: u64,
     /// Of these, what the broker had not acked.
     pub unsent: u64,
+    /// Of these, what had not arrived at each destination that is waited for; what was
+    /// not acked among them.
+    pub unconfirmed: u64,
     /// Result rows that a full topic did not take. Readings that it did not take
     /// stand in the log as gaps.
     pub refused: u64,
@@ -37,6 +42,7 @@ impl Default for DropCounts {
             counted_to: 0,
             dropped: 0,
             unsent: 0,
+            unconfirmed: 0,
             refused: 0,
             newest: EventTime(i64::MIN),
         }
@@ -52,7 +58,14 @@ pub fn drop_counts(meta: &[(Vec<u8>, Vec<u8>)]) -> BTreeMap<TopicPartition, Drop
 impl DropCounts {
     fn to_bytes(self) -> Vec<u8> {
         let mut out = vec![VERSION];
-        for number in [self.counted_to, self.dropped, self.unsent, self.refused] {
+        let (unsent, unconfirmed) = (self.unsent, self.unconfirmed);
+        for number in [
+            self.counted_to,
+            self.dropped,
+            unsent,
+            unconfirmed,
+            self.refused,
+        ] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&self.newest.0.to_le_bytes());
@@ -60,20 +73,21 @@ impl DropCounts {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let (VERSION, rest) = bytes.split_first().map(|(v, rest)| (*v, rest))? else {
-            return None;
-        };
+        let (version, rest) = bytes.split_first().map(|(v, rest)| (*v, rest))?;
         let (numbers, []) = rest.as_chunks::<8>() else {
             return None;
         };
         let numbers: Vec<u64> = numbers.iter().map(|n| u64::from_le_bytes(*n)).collect();
-        let [counted_to, dropped, unsent, refused, newest] = numbers[..] else {
-            return None;
+        let (counted_to, dropped, unsent, unconfirmed, refused, newest) = match numbers[..] {
+            [a, b, c, d, e, f] if version == VERSION => (a, b, c, d, e, f),
+            [a, b, c, d, e] if version == VERSION_1 => (a, b, c, 0, d, e),
+            _ => return None,
         };
         Some(Self {
             counted_to,
             dropped,
             unsent,
+            unconfirmed,
             refused,
             newest: EventTime(newest.cast_signed()),
         })
@@ -83,6 +97,7 @@ impl DropCounts {
     pub fn add(&mut self, other: &Self) {
         self.dropped += other.dropped;
         self.unsent += other.unsent;
+        self.unconfirmed += other.unconfirmed;
         self.refused += other.refused;
     }
 }
@@ -121,20 +136,22 @@ impl Dropped {
         sum
     }
 
-    /// `records` in `[first, end)` are being removed, `unsent` of them not acked by
-    /// the broker, and nothing below `kept_from` remains. False when that was counted
+    /// `records` in `[first, end)` are being removed, some of them not acked by the broker
+    /// and not arrived, and nothing below `kept_from` remains. False when that was counted
     /// before.
     pub(super) fn remove(
         &mut self,
         at: TopicPartition,
         (end, kept_from): (Offset, Offset),
-        (records, unsent): (u64, u64),
+        records: u64,
+        behind: Behind,
     ) -> bool {
         let counts = self.counts.entry(at).or_default();
         let is_new = end.0 > counts.counted_to;
         if is_new {
             counts.dropped += records;
-            counts.unsent += unsent;
+            counts.unsent += behind.unsent;
+            counts.unconfirmed += behind.unconfirmed;
             counts.counted_to = end.max(kept_from).0;
             self.dirty.insert(at);
         }
@@ -152,7 +169,7 @@ impl Dropped {
 
     /// The oldest record that is kept is `first`: what is missing below it and was
     /// not counted was removed just before a crash, unless it was lost.
-    pub(super) fn kept_from(&mut self, at: TopicPartition, first: Offset, sent: Option<Offset>) {
+    pub(super) fn kept_from(&mut self, at: TopicPartition, first: Offset, came: Option<Came>) {
         let counts = self.counts.entry(at).or_default();
         let from = counts.counted_to;
         if first.0 <= from {
@@ -167,7 +184,9 @@ impl Dropped {
             .sum();
         let records = (first.0 - from).saturating_sub(lost);
         counts.dropped += records;
-        counts.unsent += unsent_of(from, first.0, sent).min(records);
+        let behind = Behind::of(from, first.0, came, records);
+        counts.unsent += behind.unsent;
+        counts.unconfirmed += behind.unconfirmed;
         counts.counted_to = first.0;
         self.dirty.insert(at);
     }
@@ -188,9 +207,31 @@ impl Dropped {
     }
 }
 
-/// Offsets of `[first, end)` that are not below `sent`.
-pub(super) fn unsent_of(first: u64, end: u64, sent: Option<Offset>) -> u64 {
-    sent.map_or(0, |sent| end.saturating_sub(first.max(sent.0)))
+/// How far a partition has come on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Came {
+    /// The brokers have all below.
+    pub sent: Offset,
+    /// All below has arrived for good.
+    pub arrived: Offset,
+}
+
+/// Records of a range that have not come so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Behind {
+    pub unsent: u64,
+    pub unconfirmed: u64,
+}
+
+impl Behind {
+    /// Of `[first, end)`, at most `records`; none where nothing is forwarded.
+    pub(super) fn of(first: u64, end: u64, came: Option<Came>, records: u64) -> Self {
+        let above = |mark: Offset| end.saturating_sub(first.max(mark.0)).min(records);
+        Self {
+            unsent: came.map_or(0, |came| above(came.sent)),
+            unconfirmed: came.map_or(0, |came| above(came.arrived)),
+        }
+    }
 }
 
 fn key(at: TopicPartition) -> Vec<u8> {
@@ -221,16 +262,21 @@ mod tests {
     #[test]
     fn the_bytes_are_these_and_read_back() {
         let mut dropped = Dropped::default();
-        dropped.remove(AT, (Offset(10), Offset(12)), (9, 4));
+        let behind = Behind {
+            unsent: 4,
+            unconfirmed: 7,
+        };
+        dropped.remove(AT, (Offset(10), Offset(12)), 9, behind);
         dropped.refuse(AT, 0x0506);
         dropped.reaches(AT, EventTime(-2));
         dropped.reaches(AT, EventTime(-3));
         let entries = dropped.take_entries();
         let value = [
-            [1].as_slice(),
+            [2].as_slice(),
             &12_u64.to_le_bytes(),
             &9_u64.to_le_bytes(),
             &4_u64.to_le_bytes(),
+            &7_u64.to_le_bytes(),
             &[6, 5, 0, 0, 0, 0, 0, 0],
             &(-2_i64).to_le_bytes(),
         ]
@@ -242,13 +288,27 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_without_what_was_not_confirmed_still_reads() {
+        let numbers = [12_u64, 9, 4, 6, 5].map(u64::to_le_bytes).concat();
+        let counts = DropCounts::parse(&[&[1][..], &numbers].concat()).unwrap();
+        assert_eq!(
+            (counts.counted_to, counts.dropped, counts.unsent),
+            (12, 9, 4)
+        );
+        assert_eq!(
+            (counts.unconfirmed, counts.refused, counts.newest),
+            (0, 6, EventTime(5))
+        );
+    }
+
+    #[test]
     fn anything_else_is_as_if_nothing_had_been_counted() {
         let good = DropCounts::default().to_bytes();
         for cut in [0, 1, 8, good.len() - 1] {
             assert_eq!(DropCounts::parse(&good[..cut]), None, "{cut}");
         }
         let mut newer = good.clone();
-        newer[0] = 2;
+        newer[0] = 3;
         assert_eq!(DropCounts::parse(&newer), None);
         assert_eq!(DropCounts::parse(&[good, vec![0; 8]].concat()), None);
         for key in [&b"dropped/"[..], b"dropped/123", b"dropped/12345", b"x"] {
@@ -265,18 +325,24 @@ mod tests {
             ("file only", false, 100, 100),
             ("both", true, 100, 100),
         ] {
+            let came = Came {
+                sent: Offset(70),
+                arrived: Offset(60),
+            };
+            let behind = Behind::of(0, 100, Some(came), 100);
             let mut before = Dropped::default();
-            before.remove(AT, (Offset(100), Offset(100)), (100, 30));
+            before.remove(AT, (Offset(100), Offset(100)), 100, behind);
             let meta = before.take_entries();
             let meta = if entry_written { &meta[..] } else { &[] };
             let mut after = Dropped::restore(meta, &[]);
-            after.kept_from(AT, Offset(first_kept), Some(Offset(70)));
+            after.kept_from(AT, Offset(first_kept), Some(came));
             if first_kept == 0 {
                 // It is still there, and removed again.
-                after.remove(AT, (Offset(100), Offset(100)), (100, 30));
+                after.remove(AT, (Offset(100), Offset(100)), 100, behind);
             }
             let counts = after.of(AT);
             assert_eq!((counts.dropped, counts.unsent), (want, 30), "{name}");
+            assert_eq!(counts.unconfirmed, 40, "{name}");
         }
     }
 

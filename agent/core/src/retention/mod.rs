@@ -16,7 +16,7 @@ mod space;
 mod tests;
 mod topic;
 
-pub use self::dropped::{DROPPED_META_PREFIX, DropCounts, drop_counts};
+pub use self::dropped::{Came, DROPPED_META_PREFIX, DropCounts, drop_counts};
 pub use self::policy::{
     DERIVED_QUOTA_BYTES, FIXED_TOPICS, OWN_QUOTA_BYTES, READINGS_QUOTA_BYTES, SpaceConfig,
     TopicPolicy, WhenFull, default_policy,

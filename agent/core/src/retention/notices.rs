@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::dropped::Behind;
 use super::policy::{TopicPolicy, WhenFull};
 use super::topic::Topic;
 use crate::units::{Mono, TopicId};
@@ -15,9 +16,11 @@ const EACH_US: u64 = 600_000_000;
 struct Pending {
     alarm: bool,
     full: bool,
-    /// Records dropped, and of these not forwarded, since the last sentence.
+    /// Records dropped, and of these not forwarded and not arrived, since the last
+    /// sentence.
     dropped: u64,
     unsent: u64,
+    unconfirmed: u64,
     said_alarm: Option<Mono>,
     said_full: Option<Mono>,
     /// What the last sentence about fullness said.
@@ -39,10 +42,11 @@ fn is_due(said: Option<Mono>, now: Mono) -> bool {
 }
 
 impl Notices {
-    pub(super) fn dropped(&mut self, topic: TopicId, records: u64, unsent: u64) {
+    pub(super) fn dropped(&mut self, topic: TopicId, records: u64, behind: Behind) {
         let pending = self.topics.entry(topic).or_default();
         pending.dropped += records;
-        pending.unsent += unsent;
+        pending.unsent += behind.unsent;
+        pending.unconfirmed += behind.unconfirmed;
     }
 
     /// What is wrong with the disk now, if anything.
@@ -98,19 +102,30 @@ impl Notices {
             // Dropping what was forwarded is how a ring lives: said once. What was
             // not forwarded is gone: said again.
             let first = pending.said_dropped.is_none();
-            let worth = pending.dropped > 0 && (first || pending.unsent > 0);
+            let worth = pending.dropped > 0 && (first || pending.unconfirmed > 0);
             if worth && is_due(pending.said_dropped, now) {
                 pending.said_dropped = Some(now);
-                let (records, unsent) = (pending.dropped, pending.unsent);
-                (pending.dropped, pending.unsent) = (0, 0);
-                return Some(format!(
-                    "topic {name}: {records} of its oldest records were dropped to make \
-                     room, {unsent} of them not forwarded"
-                ));
+                return Some(dropped_sentence(&name, pending));
             }
         }
         None
     }
+}
+
+/// What went before it had arrived is named: the quota did not let it wait.
+fn dropped_sentence(name: &str, pending: &mut Pending) -> String {
+    let (records, unsent) = (pending.dropped, pending.unsent);
+    let sent = pending.unconfirmed.saturating_sub(unsent);
+    (pending.dropped, pending.unsent, pending.unconfirmed) = (0, 0, 0);
+    let unconfirmed = if sent > 0 {
+        format!(", {sent} sent and not confirmed by the receiver: the quota did not let them wait")
+    } else {
+        String::new()
+    };
+    format!(
+        "topic {name}: {records} of its oldest records were dropped to make room, {unsent} of \
+         them not forwarded{unconfirmed}"
+    )
 }
 
 fn full_sentence(name: &str, quota: &str, policy: TopicPolicy) -> String {
@@ -144,6 +159,30 @@ pub(super) fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_went_before_it_had_arrived_is_named() {
+        for (unsent, unconfirmed, want) in [
+            (0, 0, "0 of them not forwarded"),
+            (3, 3, "3 of them not forwarded"),
+            (
+                3,
+                5,
+                "3 of them not forwarded, 2 sent and not confirmed by the receiver: the quota \
+                 did not let them wait",
+            ),
+        ] {
+            let mut pending = Pending {
+                dropped: 9,
+                unsent,
+                unconfirmed,
+                ..Pending::default()
+            };
+            let sentence = dropped_sentence("readings", &mut pending);
+            assert!(sentence.ends_with(want), "{sentence}");
+            assert_eq!(pending.dropped, 0);
+        }
+    }
 
     #[test]
     fn sizes_are_short() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::dropped::{DropCounts, Dropped};
+use super::dropped::{Came, DropCounts, Dropped};
 use super::notices::{Notices, size};
 use super::policy::{SpaceConfig, TopicPolicy, WhenFull};
 use super::topic::Topic;
@@ -24,8 +24,8 @@ type MetaEntry = (Vec<u8>, Vec<u8>);
 /// How far the consumers of a partition are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The broker has all below; `None` when nothing is forwarded.
-    pub sent: Option<Offset>,
+    /// How far it has come on its way out; `None` when nothing is forwarded.
+    pub came: Option<Came>,
     /// Nobody needs anything below any more.
     pub done: Offset,
     /// The accounts of devices know all below without the log.
@@ -96,7 +96,7 @@ impl Retention {
         config: SpaceConfig,
         names: impl IntoIterator<Item = (TopicId, String)>,
         (opened, meta): (&StoreOpened, &[MetaEntry]),
-        sent: impl Fn(TopicPartition) -> Option<Offset>,
+        came: impl Fn(TopicPartition) -> Option<Came>,
         now: Now,
     ) -> Self {
         let topics = names.into_iter().map(|(topic, name)| {
@@ -120,7 +120,7 @@ impl Retention {
             config,
         };
         for segment in &opened.segments {
-            retention.insert(segment, segment.sealed_at, &sent);
+            retention.insert(segment, segment.sealed_at, &came);
         }
         for (at, head) in &opened.heads {
             retention.guess_live(*at, *head, &opened.segments);
@@ -156,7 +156,7 @@ impl Retention {
         &mut self,
         segment: &SegmentInfo,
         sealed_at: EventTime,
-        sent: &impl Fn(TopicPartition) -> Option<Offset>,
+        came: &impl Fn(TopicPartition) -> Option<Came>,
     ) {
         let id = segment.id;
         self.topic(id.topic).insert(segment, sealed_at);
@@ -167,7 +167,7 @@ impl Retention {
             };
             let first = self.topic(id.topic).first_kept(range.partition);
             if first == Some(range.first) {
-                self.dropped.kept_from(at, range.first, sent(at));
+                self.dropped.kept_from(at, range.first, came(at));
             }
         }
         self.dirty = true;
@@ -184,14 +184,14 @@ impl Retention {
     pub fn on_event(
         &mut self,
         event: &StoreEvent,
-        sent: impl Fn(TopicPartition) -> Option<Offset>,
+        came: impl Fn(TopicPartition) -> Option<Came>,
         now: Mono,
     ) {
         match event {
             StoreEvent::Sealed(segments) => {
                 let sealed_at = self.utc(now);
                 for segment in segments {
-                    self.insert(segment, sealed_at, &sent);
+                    self.insert(segment, sealed_at, &came);
                 }
             }
             StoreEvent::Removed(segments) => {
@@ -239,10 +239,10 @@ impl Retention {
         &mut self,
         at: TopicPartition,
         (first, end): (Offset, Offset),
-        sent: Option<Offset>,
+        came: Option<Came>,
     ) {
         if first.0 <= self.dropped.of(at).counted_to {
-            self.dropped.kept_from(at, end, sent);
+            self.dropped.kept_from(at, end, came);
         }
     }
 

@@ -99,7 +99,10 @@ fn start(config: SpaceConfig, count: u64, bytes: u64) -> Retention {
 
 fn progress(sent: u64, done: u64) -> impl Fn(TopicPartition) -> Progress {
     move |_| Progress {
-        sent: Some(Offset(sent)),
+        came: Some(Came {
+            sent: Offset(sent),
+            arrived: Offset(done),
+        }),
         done: Offset(done),
         accounted: Offset(u64::MAX),
         taken: Offset(0),
@@ -389,7 +392,10 @@ fn what_was_not_forwarded_is_counted_apart() {
     ] {
         let mut retention = start(config(policy(700, WhenFull::DropOldest)), 10, 100);
         let progress = |_| Progress {
-            sent: sent.map(Offset),
+            came: sent.map(|sent| Came {
+                sent: Offset(sent),
+                arrived: Offset(0),
+            }),
             done: Offset(0),
             accounted: Offset(u64::MAX),
             taken: Offset(0),
@@ -417,7 +423,7 @@ fn readings_go_only_when_the_accounts_know_them() {
         retention.on_event(&disk(free), |_| None, Mono(0));
         let until = |accounted| {
             move |_| Progress {
-                sent: None,
+                came: None,
                 done: Offset(0),
                 accounted: Offset(accounted),
                 taken: Offset(0),
@@ -447,7 +453,7 @@ fn a_full_disk_does_not_wait_for_the_accounts() {
     });
     retention.on_event(&trouble, |_| None, Mono(0));
     let unknown = |_| Progress {
-        sent: None,
+        came: None,
         done: Offset(0),
         accounted: Offset(0),
         taken: Offset(0),
@@ -469,7 +475,12 @@ fn counts_live_on_through_a_restart() {
         config(policy(700, WhenFull::DropOldest)),
         [(READINGS, "readings".into())],
         (&opened(segments, 1000), &meta),
-        |_| Some(Offset(250)),
+        |_| {
+            Some(Came {
+                sent: Offset(250),
+                arrived: Offset(250),
+            })
+        },
         now(9 * HOUR_US),
     );
     assert_eq!(after.counts(AT), before.counts(AT));

@@ -15,6 +15,10 @@ const SIZE_US_MAX: i64 = 10 * 366 * 86_400 * 1_000_000;
 pub fn write(query: &Query) -> Value {
     match query {
         Query::Status => json!({ "query": "status" }),
+        Query::DeadLetters => json!({ "query": "dead_letters" }),
+        Query::RetryDeadLetters { destination } => {
+            json!({ "query": "retry_dead_letters", "destination": destination })
+        }
         Query::Rolling { channel, size } => {
             let mut request = about("rolling", channel);
             request["size_us"] = json!(size.0);
@@ -65,6 +69,13 @@ pub fn read(request: &Value) -> Result<Question, String> {
 fn read_query(query: &str, request: &Value) -> Result<Query, String> {
     match query {
         "status" => Ok(Query::Status),
+        "dead_letters" => Ok(Query::DeadLetters),
+        "retry_dead_letters" => Ok(Query::RetryDeadLetters {
+            destination: match request.get("destination") {
+                None | Some(Value::Null) => None,
+                Some(_) => Some(text(request, "destination")?),
+            },
+        }),
         "rolling" => Ok(Query::Rolling {
             channel: channel(request)?,
             size: size(request)?,
@@ -79,7 +90,7 @@ fn read_query(query: &str, request: &Value) -> Result<Query, String> {
             range: range(request)?,
         }),
         other => Err(format!(
-            "no query is called \"{other}\": there are status, rolling, rollup, readings, {}",
+            "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, rolling, rollup, readings, {}",
             device_questions::NAMES
         )),
     }
@@ -139,6 +150,11 @@ mod tests {
         };
         for query in [
             Query::Status,
+            Query::DeadLetters,
+            Query::RetryDeadLetters { destination: None },
+            Query::RetryDeadLetters {
+                destination: Some(String::from("cloud")),
+            },
             Query::Rolling {
                 channel: channel.clone(),
                 size: Span(1),

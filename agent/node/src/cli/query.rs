@@ -221,6 +221,7 @@ pub(super) fn status(args: &StatusArgs) -> ExitCode {
 fn show(query: &Query, answer: &Value) -> ExitCode {
     match query {
         Query::Status => super::show::status(answer),
+        Query::DeadLetters | Query::RetryDeadLetters { .. } => super::forward::show(answer),
         Query::Rolling { .. } => super::show::rolling(answer),
         Query::Rollup { .. } => super::show::rollup(answer),
         Query::Readings { .. } => super::show::readings(answer),

@@ -143,18 +143,29 @@ fn behind(port: &Value) -> String {
     out
 }
 
-/// Where forwarding stands, on one line; what is wrong with it, on a second.
-fn forward(status: &Value) -> String {
-    if !status.is_object() {
+/// Where forwarding to each destination stands.
+fn destinations(answer: &Value) -> String {
+    let all = answer["destinations"].as_array();
+    let lines: Vec<String> = all.into_iter().flatten().map(forward).collect();
+    if lines.is_empty() {
         return String::from("forward: not configured");
     }
+    lines.join("\n")
+}
+
+/// Where one stands, on one line; what is wrong with it, on the next ones.
+fn forward(status: &Value) -> String {
     let link = match (&status["connected"], &status["receiver_online"]) {
         (Value::Bool(true), Value::Bool(true)) => "broker and receiver online",
         (Value::Bool(true), _) => "broker online, no receiver of ours",
         _ => "no broker",
     };
+    let name = match status["name"].as_str() {
+        None | Some("default") => String::new(),
+        Some(name) => format!(" {name}"),
+    };
     let mut out = format!(
-        "forward: {link}  backlog {}  unconfirmed {}  published {}  resent {}  refused {}  parked {}",
+        "forward{name}: {link}  backlog {}  unconfirmed {}  published {}  resent {}  refused {}  parked {}",
         number(&status["backlog"]),
         number(&status["unconfirmed"]),
         number(&status["published"]),
@@ -162,10 +173,26 @@ fn forward(status: &Value) -> String {
         number(&status["refused"]),
         number(&status["parked"]),
     );
-    for reason in ["last_disconnect", "last_refusal"] {
+    if status["backlog"].as_u64().is_some_and(|n| n > 0) {
+        let _ = write!(out, "\n  {}", backlog(status));
+    }
+    for reason in ["stall", "last_disconnect", "last_refusal"] {
         if let Some(text) = status[reason].as_str() {
             let _ = write!(out, "\n  {}: {text}", reason.replace('_', " "));
         }
+    }
+    out
+}
+
+/// How much waits, since when, and how long it takes.
+fn backlog(status: &Value) -> String {
+    let mut out = format!("waiting: about {}", size(&status["backlog_bytes"]));
+    if let Some(oldest) = status["oldest_unsent"].as_str() {
+        let _ = write!(out, " from {oldest}");
+    }
+    let _ = write!(out, "  {} readings/s", number(&status["rate"]));
+    if let Some(seconds) = status["eta_s"].as_u64() {
+        let _ = write!(out, "  sent in {seconds} s");
     }
     out
 }
@@ -265,7 +292,7 @@ pub(super) fn status(answer: &Value) -> ExitCode {
         let _ = write!(out, "\n! {health}");
     }
     out.push('\n');
-    out.push_str(&forward(&answer["forward"]));
+    out.push_str(&destinations(answer));
     out.push_str(&space(&answer["space"]));
     out.push_str(&checkpoints(&answer["checkpoints"]));
     for port in answer["ports"].as_array().into_iter().flatten() {
@@ -361,6 +388,31 @@ mod tests {
         ] {
             assert_eq!(line, want, "{name}");
         }
+    }
+
+    #[test]
+    fn each_destination_says_what_waits_and_why() {
+        let cloud = json!({
+            "name": "cloud", "connected": false, "backlog": 7, "unconfirmed": 9,
+            "published": 5, "resent": 1, "refused": 0, "parked": 0,
+            "backlog_bytes": 2048, "oldest_unsent": "2026-01-01T00:00:00Z",
+            "rate": 3, "eta_s": 3, "stall": "no connection",
+        });
+        let mut near = cloud.clone();
+        near["name"] = json!("default");
+        near["connected"] = json!(true);
+        near["backlog"] = json!(0);
+        near["stall"] = Value::Null;
+        let shown = destinations(&json!({ "destinations": [near, cloud] }));
+        assert_eq!(
+            shown,
+            "forward: broker online, no receiver of ours  backlog 0  unconfirmed 9  published 5  \
+             resent 1  refused 0  parked 0\n\
+             forward cloud: no broker  backlog 7  unconfirmed 9  published 5  resent 1  refused 0  \
+             parked 0\n  waiting: about 2.0 KiB from 2026-01-01T00:00:00Z  3 readings/s  \
+             sent in 3 s\n  stall: no connection"
+        );
+        assert_eq!(destinations(&json!({})), "forward: not configured");
     }
 
     #[test]

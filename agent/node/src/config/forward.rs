@@ -10,6 +10,7 @@ use std::time::Duration;
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::forward::{DEFAULT_DESTINATION, ForwardConfig as CoreForward, Order};
 use forebay_core::limits::{DESTINATIONS_MAX, MESSAGE_BYTES_MAX};
+use forebay_core::payload::{Encoding, FORMATS, Format};
 use forebay_core::retention::FIXED_TOPICS;
 use forebay_core::units::Span;
 
@@ -87,6 +88,7 @@ fn destination(
     let message_bytes_max = message.size(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX as u64)?;
     let settings = CoreForward {
         name,
+        encoding: encoding(table)?,
         topics: topics(table, engine)?,
         order: table.need("order")?.one_of(&[
             ("oldest_first", Order::OldestFirst),
@@ -112,6 +114,17 @@ fn default_client_id(gateway: &str, name: &str) -> String {
     } else {
         format!("forebay-{gateway}-{name}")
     }
+}
+
+/// Blocks of rows get shorter by it; JSON is to stay readable.
+fn encoding(table: &Table<'_>) -> Result<Encoding, ConfigError> {
+    let names = FORMATS.map(|(format, name)| (name, format));
+    let format = table.need("format")?.one_of(&names)?;
+    let zstd = match table.get("compress")? {
+        Some(field) => field.one_of(&[("none", false), ("zstd", true)])?,
+        None => format == Format::Compact,
+    };
+    Ok(Encoding { format, zstd })
 }
 
 fn topics(table: &Table<'_>, engine: &EngineConfig) -> Result<Vec<String>, ConfigError> {

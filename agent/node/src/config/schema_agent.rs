@@ -103,6 +103,16 @@ pub const FORWARD: Section = Section {
             doc: "Without an ack for this long the connection is made anew.",
         },
         Key {
+            name: "format",
+            default: Default::Is("\"json\""),
+            doc: "json: readable by anyone; compact: blocks as the log keeps them, a tenth as long.",
+        },
+        Key {
+            name: "compress",
+            default: Default::None("\"zstd\""),
+            doc: "none or zstd, where a message gets shorter by it. Default: none for json, zstd for compact.",
+        },
+        Key {
             name: "topics",
             default: Default::None("[\"readings\", \"temp_1m\"]"),
             doc: "Topics of the log that go there: readings, late, quarantine, or names of windows. Default: all.",
