@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use forebay_node::config::{PartitionSize, PostgresConfig, PostgresPassword};
 use postgres::{Client, NoTls};
 use tempfile::TempDir;
 
@@ -116,6 +117,12 @@ impl Postgres {
             "[postgres]\nhost = \"127.0.0.1\"\nport = {port}\nuser = \"{USER}\"\n\
              database = \"{DATABASE}\"\npassword_file = {file:?}\n"
         )
+    }
+
+    /// The same as a config, without TLS.
+    #[must_use]
+    pub fn config(&self) -> PostgresConfig {
+        config_of(self.port, PostgresPassword::File(self.password_file()))
     }
 
     /// A connection that may do everything, to the receiver's database.
@@ -287,6 +294,23 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Config of a receiver on the server at this port, without TLS.
+#[must_use]
+pub fn config_of(port: u16, password: PostgresPassword) -> PostgresConfig {
+    PostgresConfig {
+        host: "127.0.0.1".to_owned(),
+        port,
+        user: USER.to_owned(),
+        database: DATABASE.to_owned(),
+        schema: "forebay".to_owned(),
+        password: Some(password),
+        partition: PartitionSize::Day,
+        tls: false,
+        ca_file: None,
+        identity: None,
     }
 }
 

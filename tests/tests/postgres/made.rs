@@ -9,26 +9,15 @@ use forebay_core::units::{Epoch, EpochNonce, EventTime, LogId, Offset, Partition
 use forebay_core::upstream::batch::{Applied, Batch};
 use forebay_core::upstream::ranges::OffsetRange;
 use forebay_core::upstream::rows::StoredRow;
-use forebay_node::config::{PartitionSize, PostgresConfig, PostgresPassword};
+use forebay_node::config::PostgresConfig;
 use forebay_node::upstream::{Committed, Extent, PostgresSink, RowFilter, Sink};
-use forebay_tests::postgres::{DATABASE, Postgres, USER};
+use forebay_tests::postgres::Postgres;
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::message::Quality;
 
 /// The receiver's config for a server.
 pub(super) fn config(server: &Postgres) -> PostgresConfig {
-    PostgresConfig {
-        host: "127.0.0.1".into(),
-        port: server.port(),
-        user: USER.into(),
-        database: DATABASE.into(),
-        schema: "forebay".into(),
-        password: Some(PostgresPassword::File(server.password_file())),
-        partition: PartitionSize::Day,
-        tls: false,
-        ca_file: None,
-        identity: None,
-    }
+    server.config()
 }
 
 pub(super) fn open(server: &Postgres) -> PostgresSink {

@@ -6,6 +6,9 @@
 mod contract;
 mod edges;
 mod faults;
+#[path = "../upstream/gateway.rs"]
+mod gateway;
+mod kill;
 mod made;
 mod partitions;
 mod races;

@@ -42,7 +42,10 @@ impl UpstreamProcess {
     /// A sentence: what cannot be opened or read, and what to do.
     pub fn spawn(config: &UpstreamConfig, say: &Say) -> Result<Self, String> {
         let mqtt = client_settings(&config.broker)?;
-        let (sink, applier) = open(config).map_err(|error| error.to_string())?;
+        // A sink blocks, and some may not be called from a thread of the runtime.
+        let opened = std::thread::scope(|scope| scope.spawn(|| open(config)).join());
+        let opened = opened.map_err(|_| "the thread that opens the sink panicked".to_owned())?;
+        let (sink, applier) = opened.map_err(|error| error.to_string())?;
         let (sender, snapshot) = watch::channel(UpstreamSnapshot::default());
         let (ledger_sender, ledger) = watch::channel(LedgerShown::of(&applier));
         let (asked, questions) = mpsc::channel(QUESTIONS_MAX);
