@@ -102,7 +102,7 @@ fn any_body() -> impl Strategy<Value = DataBody> {
 
 /// Messages with offsets of their own, each whole or in two parts.
 fn any_batches() -> impl Strategy<Value = Vec<Vec<Applied>>> {
-    let place = (0..3_u8, 0..2_u16, 0..2_u32, 0..1_u64, any::<bool>());
+    let place = (0..3_u8, 0..2_u16, 0..2_u32, 0..3_u64, any::<bool>());
     let message = (any_body(), place, 0..5_u64, 1..30_u64);
     vec(vec(message, 1..4), 1..4).prop_map(|batches| {
         let mut next = std::collections::BTreeMap::new();

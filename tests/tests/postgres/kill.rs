@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_node::config::{BrokerConfig, PostgresPassword, SinkKind, UpstreamConfig};
+use forebay_node::config::{BrokerConfig, FilesConfig, PostgresPassword, SinkKind, UpstreamConfig};
 use forebay_node::ports::Say;
 use forebay_node::upstream::{ExtentKind, RowFilter, UpstreamProcess};
 use forebay_tests::mosquitto::Mosquitto;
@@ -42,6 +42,7 @@ fn config(
             port,
             PostgresPassword::File(password_file.to_owned()),
         )),
+        files: FilesConfig::new(dir.join("files")),
         socket: dir.join("upstream.sock"),
     }
 }

@@ -101,10 +101,15 @@ impl Server {
         open_to_all(dir)?;
         // It refuses to run as root.
         done(Command::new("chown").arg("postgres").arg(&data))?;
-        done(as_postgres(&bin.join("initdb"))
-            .arg("-D")
-            .arg(&data)
-            .args(["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale"]))?;
+        done(as_postgres(&bin.join("initdb")).arg("-D").arg(&data).args([
+            "-U",
+            USER,
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+        ]))?;
         let mut command = as_postgres(&bin.join("postgres"));
         command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
         command.args(["-c", "unix_socket_directories="]);
@@ -118,9 +123,11 @@ impl Server {
     }
 
     fn sql(&self, text: &str) -> Result<(), String> {
-        done(Command::new(self.bin.join("psql"))
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER])
-            .args(["-q", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", text]))
+        done(
+            Command::new(self.bin.join("psql"))
+                .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER])
+                .args(["-q", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", text]),
+        )
     }
 }
 
@@ -128,7 +135,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Killed, it would leave its children.
         if self.process.signal("INT").is_ok() {
-            self.process.ended_within(std::time::Duration::from_secs(20));
+            self.process
+                .ended_within(std::time::Duration::from_secs(20));
         }
     }
 }
@@ -146,7 +154,11 @@ fn programs() -> Result<PathBuf, String> {
 
 /// Its user must come through to its folder.
 fn open_to_all(dir: &Path) -> Result<(), String> {
-    done(Command::new("chmod").arg("a+x").args(dir.ancestors().take(3)))
+    done(
+        Command::new("chmod")
+            .arg("a+x")
+            .args(dir.ancestors().take(3)),
+    )
 }
 
 fn as_postgres(program: &Path) -> Command {
