@@ -439,3 +439,11 @@ impl Place {
         }
     }
 }
+
+#[cfg(test)]
+impl Place {
+    /// Blocks that wait in memory.
+    pub(super) fn held(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.waiting.len()).sum()
+    }
+}

@@ -63,6 +63,8 @@ pub(super) struct Truth {
     pub(super) applied: BTreeSet<u64>,
     /// What was said of offsets that cannot be read.
     pub(super) declared: BTreeMap<u64, Missing>,
+    /// Whether it was flagged so when it was handed over last.
+    pub(super) replayed: BTreeMap<u64, bool>,
     /// How often each offset was handed over.
     pub(super) sends: BTreeMap<u64, u32>,
 }
@@ -91,7 +93,7 @@ pub(super) struct World {
     unwritten: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     fetches: Vec<(TopicPartition, Offset)>,
     pub(super) epoch: u32,
-    conns: u64,
+    pub(super) conns: u64,
     pub(super) resets: u64,
     /// The receiver: its session, whether it is connected.
     pub(super) nonce: u8,
@@ -228,6 +230,15 @@ impl World {
         self.broker.to_gateway = self.broker.retained.clone().into_iter().collect();
         self.forward.on_connected(conn, self.window, self.now);
         self.pump();
+    }
+
+    /// Connects to a broker that already has the receiver's word.
+    pub(super) fn greet(&mut self) {
+        self.receiver_connects();
+        self.connect();
+        while !self.broker.to_gateway.is_empty() {
+            self.deliver_message();
+        }
     }
 
     /// The connection breaks; the broker may still take `taken` of what was on
@@ -481,7 +492,7 @@ impl World {
                 send,
                 topic,
                 payload,
-                ..
+                user_properties,
             } => {
                 assert_eq!(Some(conn), self.broker.link);
                 let message = DataMessage::parse(&payload).unwrap();
@@ -490,7 +501,10 @@ impl World {
                     message.id.last.0 < truth.durable,
                     "left before it was durable"
                 );
+                let replayed = (String::from("replayed"), String::from("true"));
+                let replayed = user_properties.contains(&replayed);
                 for offset in message.id.first.0..=message.id.last.0 {
+                    truth.replayed.insert(offset, replayed);
                     if let DataBody::Missing(reason) = message.body {
                         truth.declared.insert(offset, reason);
                     } else {
