@@ -46,6 +46,8 @@ pub const HOLE_PATIENCE_US: u64 = 2_000_000;
 /// How often one hole is asked for: what the gateway cannot read any more would
 /// else be asked for ever, with all that comes after it.
 pub const RESENDS_MAX: u32 = 6;
+/// Clients of a broker that are remembered as having been connected.
+pub const UPSTREAM_CLIENTS_MAX: usize = 256;
 /// Second disks of a log that one batch tells of; all are counted.
 pub const CLONES_TOLD_MAX: usize = 16;
 /// Rejected messages that an upstream keeps for whoever looks for the cause.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_node::config::{BrokerConfig, FilesConfig, SinkKind, UpstreamConfig};
+use forebay_node::config::{BrokerConfig, FilesConfig, ShareConfig, SinkKind, UpstreamConfig};
 use forebay_node::mqtt::broker::EmbeddedBroker;
 use forebay_node::upstream::UpstreamProcess;
 use forebay_tests::mosquitto::Mosquitto;
@@ -24,6 +24,7 @@ fn receiver(dir: &Path, port: u16) -> UpstreamProcess {
         sink: SinkKind::Embedded,
         postgres: None,
         files: FilesConfig::new(dir.join("files")),
+        share: ShareConfig::default(),
         socket: dir.join("upstream.sock"),
     };
     UpstreamProcess::spawn(&config, &(Arc::new(|_: &str| {}) as _)).unwrap()

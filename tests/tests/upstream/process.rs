@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::upstream::apply::Applier;
-use forebay_node::config::{BrokerConfig, FilesConfig, SinkKind, UpstreamConfig};
+use forebay_node::config::{BrokerConfig, FilesConfig, ShareConfig, SinkKind, UpstreamConfig};
 use forebay_node::local;
 use forebay_node::mqtt::broker::EmbeddedBroker;
 use forebay_node::ports::Say;
@@ -31,6 +31,7 @@ pub(super) fn config(dir: &Path, port: u16) -> UpstreamConfig {
         sink: SinkKind::Embedded,
         postgres: None,
         files: FilesConfig::new(dir.join("files")),
+        share: ShareConfig::default(),
         socket: dir.join("upstream.sock"),
     }
 }

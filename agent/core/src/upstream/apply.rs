@@ -26,6 +26,7 @@ use super::run::Opening;
 use super::state::UpstreamState;
 use crate::limits::{
     CLONES_TOLD_MAX, REJECTED_KEPT_MAX, REJECTED_PAYLOAD_BYTES_MAX, REJECTED_TEXT_CHARS_MAX,
+    UPSTREAM_CLIENTS_MAX,
 };
 use crate::payload::{
     AckMessage, Command, DataBody, DataMessage, GatewayName, SessionNonce, parse_data_topic, plain,
@@ -57,6 +58,32 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
+/// A message that was read and not judged yet: reading is most of the work, needs no
+/// state, and can be done by several at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Without compression where it can be read.
+    payload: Bytes,
+    /// Or why it is rejected.
+    message: Result<Arc<DataMessage>, String>,
+}
+
+impl Received {
+    #[must_use]
+    pub fn read(topic: &str, payload: Bytes) -> Self {
+        match readable(topic, &payload) {
+            Ok((message, payload)) => Self {
+                payload,
+                message: Ok(Arc::new(message)),
+            },
+            Err(reason) => Self {
+                payload,
+                message: Err(reason),
+            },
+        }
+    }
+}
+
 /// A second disk of one log: restored from a backup, or cloned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloneSeen {
@@ -69,7 +96,7 @@ pub struct CloneSeen {
 pub(super) const SESSION_KEY: &[u8] = b"session";
 pub(super) const REJECTED_KEY: &[u8] = b"rejected_next";
 /// Keys of the clients that were connected: this and the client id.
-const CLIENT_PREFIX: &[u8] = b"client.";
+const CLIENT_PREFIX: &[u8] = b"client/";
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -79,7 +106,7 @@ pub struct Applier {
     pub(super) session: Option<SessionNonce>,
     /// Drawn here and not durable yet.
     pub(super) renewed: bool,
-    clients: BTreeSet<Vec<u8>>,
+    clients: BTreeSet<String>,
     /// Number of the next rejected message.
     pub(super) rejected_next: u64,
     /// Partitions of which something came since the last [`Applier::committed`].
@@ -154,7 +181,8 @@ impl Applier {
         } else if let Some(name) = key.strip_prefix(OTHERS_PREFIX) {
             self.ledger.load_others(name, value)?;
         } else if let Some(client) = key.strip_prefix(CLIENT_PREFIX) {
-            self.clients.insert(client.to_vec());
+            self.clients
+                .insert(String::from_utf8(client.to_vec()).ok()?);
         } else if key == LEDGER_KEY {
             self.ledger.load_head(value)?;
         } else if key == SESSION_KEY {
@@ -165,13 +193,19 @@ impl Applier {
         Some(())
     }
 
-    /// Takes a message.
+    /// Reads and takes a message.
     pub fn handle(&mut self, topic: &str, payload: Bytes) -> Outcome {
-        match readable(topic, &payload) {
-            Ok((message, payload)) => {
+        self.take(topic, Received::read(topic, payload))
+    }
+
+    /// Takes a message that was read from this topic.
+    pub fn take(&mut self, topic: &str, received: Received) -> Outcome {
+        let Received { payload, message } = received;
+        match message {
+            Ok(message) => {
                 let gateway = &message.id.gateway;
                 self.gateways.entry(gateway).fresh.messages += 1;
-                self.judge(Arc::new(message), payload)
+                self.judge(message, payload)
             }
             Err(reason) => {
                 self.gateways.none().fresh.messages += 1;
@@ -317,15 +351,27 @@ impl Applier {
         self.session
     }
 
-    /// Remembers that a client has been connected; false when that was known. One that
-    /// is new to a group has lost nothing when its broker does not know it.
-    pub fn note_client(&mut self, client: &str) -> bool {
-        let is_new = self.clients.insert(client.as_bytes().to_vec());
-        if is_new {
+    /// Clients that were connected, as [`Applier::note_client`] was told.
+    pub fn clients(&self) -> impl Iterator<Item = &str> {
+        self.clients.iter().map(String::as_str)
+    }
+
+    /// Remembers that a client has been connected: of one that is new, a broker that
+    /// does not know it has lost nothing. One beyond UPSTREAM_CLIENTS_MAX is not
+    /// remembered.
+    pub fn note_client(&mut self, client: &str) {
+        if self.clients.len() < UPSTREAM_CLIENTS_MAX && self.clients.insert(client.to_owned()) {
             let key = [CLIENT_PREFIX, client.as_bytes()].concat();
             self.put(Table::Meta, key, Some(Vec::new()));
         }
-        is_new
+    }
+
+    /// Forgets a client that will not come back.
+    pub fn forget_client(&mut self, client: &str) {
+        if self.clients.remove(client) {
+            let key = [CLIENT_PREFIX, client.as_bytes()].concat();
+            self.put(Table::Meta, key, None);
+        }
     }
 
     /// Bytes that the batch has so far, about.
@@ -342,7 +388,7 @@ impl Applier {
         }
     }
 
-    fn put_counters(&mut self, gateway: &GatewayName) {
+    pub(super) fn put_counters(&mut self, gateway: &GatewayName) {
         let known = self.gateways.get(gateway);
         let total = known.map_or_else(Counters::default, super::known::Known::total);
         let key = counters_key(gateway);

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::apply::{Applier, LoadError, REJECTED_KEY, SESSION_KEY, range};
 use super::batch::{Applied, Batch, EntryWrite, Loaded, Table, is_shared, owner};
 use super::counters::Counters;
-use super::known::COUNTERS_KEY;
+use super::known::counters_key;
 use super::ledger::LEDGER_KEY;
 use crate::payload::GatewayName;
 
@@ -43,6 +43,8 @@ impl Applier {
             let of = owner(entry.table, &entry.key);
             if !changed.contains(&of) {
                 self.put(entry.table, entry.key, entry.value);
+            } else if entry.table == Table::Meta && entry.key == counters_key(&of) {
+                self.put_counters(&of);
             } else if is_shared(&of) {
                 self.put_again(entry);
             }
@@ -83,7 +85,7 @@ impl Applier {
             // What makes room is found anew.
             (Table::Rejected, None) => {}
             (Table::Rows | Table::Marks | Table::Meta, value) => {
-                let of_all = [SESSION_KEY, REJECTED_KEY, COUNTERS_KEY, LEDGER_KEY];
+                let of_all = [SESSION_KEY, REJECTED_KEY, LEDGER_KEY];
                 if !of_all.contains(&&entry.key[..]) {
                     self.put(entry.table, entry.key, value);
                 }

@@ -1,7 +1,7 @@
 //! Delivery at its worst: messages come in any order, again, or never, the process
 //! dies between transaction and ack; every offset counts once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
@@ -9,7 +9,7 @@ use forebay_wire::message::Quality;
 use proptest::prelude::*;
 
 use super::apply::{Applier, LoadError, Outcome};
-use super::batch::{Loaded, Table};
+use super::batch::{Batch, Loaded, Table, owner};
 use super::counters::Counters;
 use super::embed;
 use super::rows::RowReader;
@@ -21,6 +21,9 @@ use crate::payload::{Encoding, GatewayName, MessageId, SessionNonce, StreamName,
 use crate::record::{GapReason, Missing};
 use crate::units::{Epoch, EpochNonce, EventTime, LogId, Mono, Offset, PartitionId, TopicId};
 
+mod forks;
+mod shared;
+
 const LOG: LogId = LogId([9; 16]);
 
 /// The sink as a map; a transaction is all or nothing.
@@ -31,7 +34,11 @@ struct Sink {
 
 impl Sink {
     fn commit(&mut self, applier: &mut Applier) {
-        for write in embed::writes(&applier.take_batch()) {
+        self.write(&applier.take_batch());
+    }
+
+    fn write(&mut self, batch: &Batch) {
+        for write in embed::writes(batch) {
             let key = (write.table, write.key);
             match write.value {
                 Some(value) => {
@@ -139,8 +146,13 @@ fn block(epoch: u32, first: u64, count: u64) -> Block {
     }
 }
 
+/// Of a log that has one history.
+fn nonce_of(block: &Block) -> EpochNonce {
+    EpochNonce(100 + u64::from(block.epoch.0))
+}
+
 fn payload(block: &Block) -> Vec<u8> {
-    let id = MessageId::of(&gateway(), LOG, EpochNonce(1), &stream(), block);
+    let id = MessageId::of(&gateway(), LOG, nonce_of(block), &stream(), block);
     Encoding::default().render_block(&id, block).unwrap()
 }
 

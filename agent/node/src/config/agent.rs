@@ -56,7 +56,29 @@ pub struct UpstreamConfig {
     /// What the sink "files" needs.
     pub files: FilesConfig,
     pub socket: PathBuf,
+    pub share: ShareConfig,
 }
+
+/// How the messages are shared out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareConfig {
+    /// Connections of this process, 1 to [`WORKERS_MAX`].
+    pub workers: u16,
+    /// Name of the group, when other processes have a part of the messages.
+    pub group: Option<String>,
+}
+
+impl Default for ShareConfig {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            group: None,
+        }
+    }
+}
+
+/// Most connections of one receiver.
+pub const WORKERS_MAX: u16 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkKind {
@@ -197,6 +219,22 @@ pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamCon
         },
         files: files(source, folder, &data_dir)?,
         socket: socket(&table, folder, data_dir.join("upstream.sock"))?,
+        share: share(&table, sink)?,
         data_dir,
     }))
+}
+
+fn share(table: &Table<'_>, sink: SinkKind) -> Result<ShareConfig, ConfigError> {
+    let workers = table.need("workers")?.int(1, i64::from(WORKERS_MAX))?;
+    let group = match table.get("group")? {
+        None => None,
+        Some(field) if sink != SinkKind::Postgres => {
+            return Err(field.bad("needs sink = \"postgres\": only one process can open another"));
+        }
+        Some(field) => Some(field.name()?),
+    };
+    Ok(ShareConfig {
+        workers: u16::try_from(workers).expect("from 1 to 16"),
+        group,
+    })
 }

@@ -28,7 +28,9 @@ use std::path::{Path, PathBuf};
 
 use forebay_core::engine::config::EngineConfig;
 
-pub use self::agent::{AgentConfig, DeviceAlias, QueryConfig, SinkKind, UpstreamConfig};
+pub use self::agent::{
+    AgentConfig, DeviceAlias, QueryConfig, ShareConfig, SinkKind, UpstreamConfig,
+};
 pub use self::broker::{
     BrokerConfig, Identity, PasswordFrom, Placed, Protocol, TlsKeys, Transport,
 };

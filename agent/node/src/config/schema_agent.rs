@@ -248,6 +248,18 @@ pub const UPSTREAM: Section = Section {
             doc: "Where readings are applied: embedded: in data_dir, by one process; postgres: see [postgres];\nfiles: see [files], by one process.",
         },
         Key {
+            name: "workers",
+            default: Default::Is("1"),
+            doc: "Connections to the broker, 1 to 16, that share the messages out (MQTT shared subscription): \
+                  reads them on so many cores. Needs a broker that has it; ids become <client_id>-1 and so on.",
+        },
+        Key {
+            name: "group",
+            default: Default::None("\"receivers\""),
+            doc: "Of several receivers that share the messages out, each with its own client_id: the same name in all. \
+                  Needs sink = \"postgres\".",
+        },
+        Key {
             name: "socket",
             default: Default::None("\"/run/forebay/upstream.sock\""),
             doc: "Local socket for queries. Default upstream.sock in data_dir.",

@@ -256,7 +256,7 @@ fn load(path: &Path) -> Result<UpstreamConfig, String> {
 /// Receives until SIGINT or SIGTERM.
 fn receive(config: &UpstreamConfig) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(usize::from(config.share.workers).max(2))
         .enable_all()
         .build()
         .map_err(|error| format!("no threads: {error}"))?;

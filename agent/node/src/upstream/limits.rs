@@ -2,11 +2,21 @@
 
 use std::time::Duration;
 
-/// Messages that the broker may send unacked: with the size of a message this
-/// bounds the memory of the process.
+use crate::mqtt::limits::RECEIVE_MAX;
+
+/// Messages that the broker may send unacked on each connection: with the size of a
+/// message this bounds the memory of the process. More where a batch may wait.
 pub(super) const UNACKED_MAX: u16 = 256;
+pub(super) const UNACKED_LINGER_MAX: u16 = RECEIVE_MAX;
 /// Events that may wait for the worker.
 pub(super) const EVENTS_MAX: usize = 256;
+/// Events of one connection that may wait to be read.
+pub(super) const CONNECTION_EVENTS_MAX: usize = 32;
+/// Messages from which on a batch that waits to become larger is written when no more
+/// come: so few a broker may send before it wants an ack.
+pub(super) const STALLED_MESSAGES: usize = 16;
+/// When no more come: this long.
+pub(super) const STALLED_AFTER: Duration = Duration::from_millis(25);
 /// Questions of the local socket that may wait.
 pub(super) const QUESTIONS_MAX: usize = 32;
 /// Messages of one transaction are gathered up to this size and one message more.

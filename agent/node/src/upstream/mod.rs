@@ -17,6 +17,9 @@ mod verify;
 
 mod query;
 
+mod connections;
+
+mod session;
 mod worker;
 
 mod process;

@@ -4,15 +4,15 @@
 //! Always holds: a failed sink is opened again after a pause, with a new
 //! connection to the broker, so that everything unacked comes again.
 
-use forebay_core::payload::DATA_FILTER;
 use forebay_core::upstream::apply::Applier;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::connections::Plan;
 use super::ledger::LedgerShown;
 use super::limits::{
-    EVENTS_MAX, QUESTIONS_MAX, REOPEN_PAUSE, REOPEN_PAUSE_MAX, SESSION_EXPIRY_S, UNACKED_MAX,
+    QUESTIONS_MAX, REOPEN_PAUSE, REOPEN_PAUSE_MAX, UNACKED_LINGER_MAX, UNACKED_MAX,
 };
 use super::query::SinkQuestion;
 use super::sink::{self, Sink, SinkError};
@@ -22,7 +22,6 @@ use crate::config::UpstreamConfig;
 use crate::local::{Asked, LocalSocket};
 use crate::mqtt::client::MqttConfig;
 use crate::mqtt::settings::client_settings;
-use crate::mqtt::subscriber::{MqttSubscriber, SubscriberConfig};
 use crate::ports::Say;
 
 /// A running receiver. [`UpstreamProcess::stop`] waits for its end; dropping it lets
@@ -184,11 +183,10 @@ impl Keeper {
             let text = match opened.take() {
                 None => self.reopen().await.map(|again| opened = Some(again)).err(),
                 Some((sink, applier)) => {
-                    let (events, receiver) = mpsc::channel(EVENTS_MAX);
-                    let client = MqttSubscriber::spawn(self.subscriber(), events);
+                    let plan = self.plan(&*sink);
                     let shown = (self.snapshot.clone(), self.ledger.clone());
-                    let worker = Worker::new(sink, applier, client, shown, self.say.clone());
-                    match worker.run(receiver, (&mut self.asked, &mut stop)).await {
+                    let worker = Worker::new(sink, applier, plan, shown, self.say.clone());
+                    match worker.run((&mut self.asked, &mut stop)).await {
                         Ended::Stopped(Ok(())) => return,
                         Ended::Stopped(Err(text)) => return self.failed(text),
                         Ended::Sink(text) => Some(text),
@@ -224,14 +222,13 @@ impl Keeper {
         opened.map_err(|error| error.to_string())
     }
 
-    fn subscriber(&self) -> SubscriberConfig {
-        SubscriberConfig {
-            mqtt: self.mqtt.clone(),
-            // The hello carries a session that is known only after connecting.
-            status: None,
-            filters: vec![DATA_FILTER.to_owned()],
-            receive_max: UNACKED_MAX,
-            session_expiry_s: SESSION_EXPIRY_S,
-        }
+    fn plan(&self, sink: &dyn Sink) -> Plan {
+        let (wait, _) = sink.linger();
+        let receive_max = if wait.is_zero() {
+            UNACKED_MAX
+        } else {
+            UNACKED_LINGER_MAX
+        };
+        Plan::new(self.mqtt.clone(), self.config.share.clone(), receive_max)
     }
 }

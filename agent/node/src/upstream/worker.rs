@@ -12,20 +12,21 @@ use std::time::{Duration, Instant};
 use forebay_core::payload::{Command, GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
 use forebay_core::units::Mono;
 use forebay_core::upstream::apply::{Applier, CloneSeen, Outcome};
-use forebay_core::upstream::batch::{Batch, Loaded};
+use forebay_core::upstream::batch::{Batch, Loaded, shared};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 
+use super::connections::{Connections, Event, Plan, Token};
 use super::ledger::LedgerShown;
 use super::limits::{
     ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, CONFLICTS_MAX, EVENTS_MAX, FORKED_SHOWN_MAX,
-    SAY_INTERVAL,
+    SAY_INTERVAL, STALLED_AFTER, STALLED_MESSAGES,
 };
 use super::query::SinkQuestion;
 use super::schedule::Schedule;
+use super::session;
 use super::sink::{Committed, Sink, SinkError};
 use super::snapshot::UpstreamSnapshot;
-use crate::mqtt::subscriber::{AckToken, MqttSubscriber, SubscriberEvent};
 use crate::ports::Say;
 
 /// Why a run ended.
@@ -41,15 +42,22 @@ pub(super) struct Worker {
     /// `None` only while a transaction runs.
     sink: Option<Box<dyn Sink>>,
     applier: Applier,
-    client: MqttSubscriber,
+    plan: Plan,
+    connections: Connections,
+    /// How long a batch may wait to become larger, and up to which size.
+    linger: (Duration, usize),
     snapshot: watch::Sender<UpstreamSnapshot>,
     ledger: watch::Sender<LedgerShown>,
     say: Say,
     /// Of messages that the running batch carries.
-    tokens: Vec<AckToken>,
+    tokens: Vec<Token>,
+    /// When the first and the last of them came.
+    batch_at: Option<(Instant, Instant)>,
+    /// The batch must not wait.
+    is_urgent: bool,
     touched: Vec<GatewayName>,
     /// Of messages that are durable.
-    acks: VecDeque<AckToken>,
+    acks: VecDeque<Token>,
     marks: Schedule,
     /// A command that the client could not take yet.
     command: Option<(GatewayName, Command)>,
@@ -60,25 +68,39 @@ pub(super) struct Worker {
     busy: bool,
     rejected_said: Option<Instant>,
     conflicts: u64,
+    /// Of another receiver of the group, as it says.
+    heard: Option<SessionNonce>,
+    /// One that was wrong was answered since the last connect.
+    is_answered: bool,
 }
 
 impl Worker {
     pub(super) fn new(
         sink: Box<dyn Sink>,
         applier: Applier,
-        client: MqttSubscriber,
+        plan: Plan,
         (snapshot, ledger): (watch::Sender<UpstreamSnapshot>, watch::Sender<LedgerShown>),
         say: Say,
     ) -> Self {
         ledger.send_replace(LedgerShown::of(&applier));
+        let (wait, bytes) = sink.linger();
+        let bytes = if wait.is_zero() {
+            BATCH_BYTES_MAX
+        } else {
+            bytes
+        };
         let mut worker = Self {
+            linger: (wait, bytes),
             sink: Some(sink),
             applier,
-            client,
+            connections: Connections::spawn(&plan),
+            plan,
             snapshot,
             ledger,
             say,
             tokens: Vec::new(),
+            batch_at: None,
+            is_urgent: false,
             touched: Vec::new(),
             acks: VecDeque::new(),
             marks: Schedule::new(ACK_INTERVAL),
@@ -88,6 +110,8 @@ impl Worker {
             busy: false,
             rejected_said: None,
             conflicts: 0,
+            heard: None,
+            is_answered: false,
         };
         worker.show();
         worker
@@ -95,7 +119,6 @@ impl Worker {
 
     pub(super) async fn run(
         mut self,
-        mut events: mpsc::Receiver<SubscriberEvent>,
         (asked, stop): (
             &mut mpsc::Receiver<SinkQuestion>,
             &mut oneshot::Receiver<()>,
@@ -112,12 +135,12 @@ impl Worker {
                     }
                     continue;
                 }
-                event = events.recv() => match event {
+                event = self.connections.next() => match event {
                     Some(event) => Some(event),
                     None => return Ended::Sink("the broker's client has ended".to_owned()),
                 },
             };
-            if let Err(text) = self.gather(first, &mut events).await {
+            if let Err(text) = self.gather(first).await {
                 // Dropped without a word: what is not acked comes again.
                 return Ended::Sink(text);
             }
@@ -129,70 +152,140 @@ impl Worker {
     }
 
     /// Takes what waits and makes it durable together.
-    async fn gather(
-        &mut self,
-        first: Option<SubscriberEvent>,
-        events: &mut mpsc::Receiver<SubscriberEvent>,
-    ) -> Result<(), String> {
+    async fn gather(&mut self, first: Option<Event>) -> Result<(), String> {
         let mut next = first;
         let mut taken = 0;
         while let Some(event) = next {
             self.on_event(event)?;
             taken += 1;
-            let full = taken >= EVENTS_MAX || self.applier.pending_bytes() >= BATCH_BYTES_MAX;
-            next = if full { None } else { events.try_recv().ok() };
+            let full = taken >= EVENTS_MAX || self.applier.pending_bytes() >= self.linger.1;
+            next = if full {
+                None
+            } else {
+                self.connections.try_next()
+            };
         }
-        self.commit().await
+        if self.is_due(Instant::now()) {
+            self.commit().await?;
+            self.follow().await?;
+        }
+        Ok(())
     }
 
-    fn on_event(&mut self, event: SubscriberEvent) -> Result<(), String> {
+    /// Whether the batch is to wait no more.
+    fn is_due(&self, now: Instant) -> bool {
+        let Some((first, last)) = self.batch_at else {
+            return true;
+        };
+        let (wait, bytes) = self.linger;
+        let many = self.tokens.len() >= self.plan.unacked_max() / 2;
+        let large = self.applier.pending_bytes() >= bytes;
+        // The broker may wait for acks: it sends only so many without.
+        let stalled = self.tokens.len() >= STALLED_MESSAGES && now >= last + STALLED_AFTER;
+        self.is_urgent || many || large || stalled || now >= first + wait
+    }
+
+    /// When the batch waits no more.
+    fn due(&self) -> Option<Instant> {
+        let (first, last) = self.batch_at?;
+        let end = first + self.linger.0;
+        if self.tokens.len() >= STALLED_MESSAGES {
+            Some(end.min(last + STALLED_AFTER))
+        } else {
+            Some(end)
+        }
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<(), String> {
         match event {
-            SubscriberEvent::Connected {
-                session_present, ..
-            } => self.on_connected(session_present)?,
-            SubscriberEvent::Message {
+            Event::Connected {
+                connection,
+                session_present,
+            } => self.on_connected(connection, session_present)?,
+            Event::Message {
                 token,
                 topic,
-                payload,
+                received,
             } => {
+                let now = Instant::now();
+                let first = self.batch_at.map_or(now, |(first, _)| first);
+                self.batch_at = Some((first, now));
                 self.tokens.push(token);
-                let outcome = self.applier.handle(&topic, payload.into());
+                let outcome = self.applier.take(&topic, received);
                 self.on_outcome(&topic, outcome);
             }
-            SubscriberEvent::Unfit {
+            Event::Hello { token, payload } => {
+                self.acks.push_back(token);
+                self.on_hello(&payload);
+            }
+            Event::Unfit {
                 topic,
                 payload_bytes,
             } => {
                 let outcome = self.applier.handle_unfit(&topic, payload_bytes);
                 self.on_outcome(&topic, outcome);
             }
-            SubscriberEvent::SubscriptionRefused { filter } => {
-                let text = format!("the broker does not let us read {filter}");
-                (self.say)(&format!("upstream: {text}"));
-                self.broker(false, Some(text));
-            }
-            SubscriberEvent::Note(text) => (self.say)(&format!("upstream: {text}")),
-            SubscriberEvent::Disconnected { reason, .. } => {
-                (self.say)(&format!("upstream: no broker: {reason}"));
+            Event::Down { connection, reason } => {
+                (self.say)(&format!("upstream: {reason}"));
+                self.connections.set_up(connection, false);
                 self.broker(false, Some(reason));
             }
+            Event::Note(text) => (self.say)(&format!("upstream: {text}")),
         }
         Ok(())
     }
 
-    fn on_connected(&mut self, session_present: bool) -> Result<(), String> {
+    fn on_connected(&mut self, connection: usize, session_present: bool) -> Result<(), String> {
         (self.say)("upstream: connected to the broker");
-        self.broker(true, None);
-        if !session_present || self.applier.session().is_none() {
-            // The broker may have taken messages for us and forgotten them.
+        if self.connections.set_up(connection, true) {
+            self.broker(true, None);
+        }
+        // The broker may have taken messages for us and forgotten them.
+        if session::on_connected(&mut self.applier, &self.plan, connection, session_present) {
             let mut nonce = [0; 16];
             getrandom::fill(&mut nonce).map_err(|error| format!("no random bytes: {error}"))?;
             self.applier.renew_session(SessionNonce(nonce));
         }
         // What was published by an earlier connection may be lost with it.
         self.greet = true;
+        self.is_urgent = true;
+        self.is_answered = false;
+        self.touch_all();
+        Ok(())
+    }
+
+    fn touch_all(&mut self) {
         let all: Vec<_> = self.applier.gateways().cloned().collect();
         self.touched.extend(all);
+    }
+
+    /// A receiver of the group says which session it is in.
+    fn on_hello(&mut self, payload: &[u8]) {
+        let hello = UpstreamHello::parse(payload).ok();
+        let other = hello.filter(|hello| Some(hello.session) != self.applier.session());
+        if let Some(hello) = other {
+            self.heard = Some(hello.session);
+            self.is_urgent = true;
+        }
+    }
+
+    /// Takes over the session that another receiver of the group has drawn.
+    async fn follow(&mut self) -> Result<(), String> {
+        let Some(heard) = self.heard.take() else {
+            return Ok(());
+        };
+        let loaded = self.with_sink(|sink| load(sink, vec![shared()])).await?;
+        let loaded = loaded.map_err(|error| error.to_string())?;
+        let batch = self.applier.conflict(Batch::default(), loaded);
+        // Nothing was handled since the last commit.
+        batch.map_err(|error| error.to_string())?;
+        if self.applier.session() == Some(heard) {
+            self.touch_all();
+        } else if !self.is_answered {
+            // What is retained is of before.
+            self.is_answered = true;
+            self.greet = true;
+        }
         Ok(())
     }
 
@@ -237,6 +330,8 @@ impl Worker {
             self.touched.extend(names);
         }
         self.acks.extend(self.tokens.drain(..));
+        self.batch_at = None;
+        self.is_urgent = false;
         let now = Instant::now();
         self.applier.committed(self.mono(now));
         for gateway in std::mem::take(&mut self.touched) {
@@ -321,7 +416,7 @@ impl Worker {
 
     fn ack(&mut self) -> bool {
         while let Some(token) = self.acks.front() {
-            if self.client.ack(*token).is_err() {
+            if self.connections.ack(*token).is_err() {
                 return false;
             }
             self.acks.pop_front();
@@ -355,7 +450,7 @@ impl Worker {
             };
             let topic = gateway.cmd_topic();
             if self
-                .client
+                .connections
                 .publish(&topic, command.render(), false)
                 .is_err()
             {
@@ -377,7 +472,9 @@ impl Worker {
             return true;
         };
         let hello = UpstreamHello { session, online };
-        let published = self.client.publish(UPSTREAM_TOPIC, hello.render(), true);
+        let published = self
+            .connections
+            .publish(UPSTREAM_TOPIC, hello.render(), true);
         published.is_ok()
     }
 
@@ -387,7 +484,9 @@ impl Worker {
             return true;
         };
         let topic = gateway.ack_topic();
-        self.client.publish(&topic, message.render(), true).is_ok()
+        self.connections
+            .publish(&topic, message.render(), true)
+            .is_ok()
     }
 
     /// When there is something to do without an event.
@@ -398,7 +497,8 @@ impl Worker {
         let resend = self.applier.next_deadline();
         let resend = resend.map(|at| self.started + Duration::from_micros(at.0));
         let tend = self.sink.as_ref().and_then(|sink| sink.due());
-        [self.marks.due(), resend, tend].into_iter().flatten().min()
+        let due = [self.marks.due(), resend, tend, self.due()];
+        due.into_iter().flatten().min()
     }
 
     async fn stop(mut self) -> Ended {
@@ -417,8 +517,11 @@ impl Worker {
                 break;
             }
         }
-        self.hello(false);
-        self.client.stop().await;
+        // Others of a group go on.
+        if !self.plan.is_joint() {
+            self.hello(false);
+        }
+        self.connections.stop().await;
         Ended::Stopped(Ok(()))
     }
 
