@@ -38,6 +38,7 @@ fn config(
             ..BrokerConfig::plain(&format!("127.0.0.1:{broker}"), client)
         },
         sink: SinkKind::Postgres,
+        share: forebay_node::config::ShareConfig::default(),
         postgres: Some(forebay_tests::postgres::config_of(
             port,
             PostgresPassword::File(password_file.to_owned()),
