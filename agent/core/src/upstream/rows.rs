@@ -340,10 +340,15 @@ impl StoredRow {
         } = &self.source;
         let head = format!(
             "{{\"gateway\":\"{gateway}\",\"log_id\":\"{log_id}\",\"stream\":\"{stream}\",\
-             \"partition\":{},\"epoch\":{},\"offset\":{},\"record\":",
-            partition.0, self.epoch.0, self.offset.0
+             \"partition\":{},\"epoch\":{},",
+            partition.0, self.epoch.0
         );
         out.extend_from_slice(head.as_bytes());
+        // Two disks of one log have openings of one number: only this tells them apart.
+        if self.nonce.is_known() {
+            out.extend_from_slice(format!("\"nonce\":\"{}\",", self.nonce).as_bytes());
+        }
+        out.extend_from_slice(format!("\"offset\":{},\"record\":", self.offset.0).as_bytes());
         // A row may have line breaks between its members: they mean as much as
         // spaces do, and inside of texts JSON has none.
         out.extend(self.json.iter().map(|byte| match byte {
@@ -493,7 +498,7 @@ mod tests {
         let row = StoredRow {
             source: key(0, 0).source,
             epoch: Epoch(3),
-            nonce: EpochNonce(0),
+            nonce: EpochNonce(0xab),
             offset: Offset(4),
             json: b"{\"a\":1,\r\n\"b\":2}".to_vec(),
         };
@@ -502,7 +507,7 @@ mod tests {
         let id = "01".repeat(16);
         let want = format!(
             "{{\"gateway\":\"g\",\"log_id\":\"{id}\",\"stream\":\"s\",\"partition\":2,\
-             \"epoch\":3,\"offset\":4,\"record\":{{\"a\":1,  \"b\":2}}}}"
+             \"epoch\":3,\"nonce\":\"00000000000000ab\",\"offset\":4,\"record\":{{\"a\":1,  \"b\":2}}}}"
         );
         assert_eq!(String::from_utf8(line).unwrap(), want);
     }
