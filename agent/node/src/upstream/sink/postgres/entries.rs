@@ -13,6 +13,9 @@ use postgres::{Client, GenericClient, Transaction};
 /// A key with its value.
 type Entry = (Vec<u8>, Vec<u8>);
 
+/// A key and the value it gets.
+type Set<'a> = (&'a [u8], &'a [u8]);
+
 /// Locks the gateways of a batch; gives those whose version is another than the batch
 /// was judged on.
 pub(super) fn lock(
@@ -94,7 +97,7 @@ pub(super) fn write(
 /// Entries to set, and keys to remove, each in order.
 fn parts<'a>(
     entries: impl Iterator<Item = &'a EntryWrite>,
-) -> (Vec<(&'a [u8], &'a [u8])>, Vec<&'a [u8]>) {
+) -> (Vec<Set<'a>>, Vec<&'a [u8]>) {
     let (mut set, mut removed) = (Vec::new(), Vec::new());
     for entry in entries {
         match &entry.value {
