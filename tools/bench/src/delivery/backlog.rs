@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use forebay_core::limits::BLOCK_RECORDS_MAX;
 use forebay_core::log::builder::ReadingsBuilder;
 use forebay_core::log::key::StoredBlock;
 use forebay_core::store::{Store as _, StoreError, WriteBatch};
@@ -28,8 +29,13 @@ pub(super) struct Backlog {
     pub(super) bytes: u64,
 }
 
-/// Writes a log of so many bytes of blocks, readings of `first` on.
+/// Writes a log of so many bytes of full blocks.
 pub(super) fn write(dir: &Path, bytes: u64) -> Result<Backlog, String> {
+    write_of(dir, bytes, BLOCK_RECORDS_MAX)
+}
+
+/// As [`write`], of blocks of so many readings at the most.
+pub(super) fn write_of(dir: &Path, bytes: u64, readings: usize) -> Result<Backlog, String> {
     let (mut store, opened) = open_store(dir, StoreSettings::default())?;
     let fail = |error: StoreError| error.to_string();
     let mut board = Board::new(1, CHANNELS, STEP);
@@ -44,7 +50,8 @@ pub(super) fn write(dir: &Path, bytes: u64) -> Result<Backlog, String> {
         let mut blocks = Vec::with_capacity(BATCH_BLOCKS);
         while blocks.len() < BATCH_BLOCKS {
             let (series, reading) = board.next();
-            if builder.push_reading(series, &reading).is_err() {
+            let is_full = builder.len() >= readings;
+            if is_full || builder.push_reading(series, &reading).is_err() {
                 let key = key(Offset(backlog.readings));
                 backlog.readings += builder.len() as u64;
                 let bytes = builder.seal(AT, key.base, opened.info.epoch);

@@ -1,8 +1,9 @@
 //! Bytes per reading on the wire: whole PUBLISH packets of a real agent, of full blocks
-//! of seven channels. What TCP adds is not counted.
+//! of seven channels, and of such as a slow board fills live. What TCP adds is not counted.
 
 use std::path::Path;
 
+use forebay_core::limits::BLOCK_RECORDS_MAX;
 use forebay_core::payload::DataMessage;
 
 use super::backlog;
@@ -14,6 +15,9 @@ use crate::table::Row;
 
 /// Bytes of blocks: a sealed part and one that is not.
 const BACKLOG_BYTES: u64 = 40_000_000;
+const LIVE_BYTES: u64 = 1_000_000;
+/// Readings of blocks that are not full: one of each channel, and ten.
+const LIVE_READINGS: [usize; 2] = [7, 70];
 /// Messages that are looked at.
 const MESSAGES: u64 = 1000;
 
@@ -29,8 +33,16 @@ struct Sums {
 pub(super) fn run(forebay: &Path, dir: &Path, payloads: &[Payload]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for payload in payloads {
-        let sums = sums(forebay, dir, *payload)?;
-        rows.push(row_of(*payload, &sums));
+        let full = sums(forebay, dir, *payload, BLOCK_RECORDS_MAX)?;
+        rows.push(row_of(*payload, &full));
+        for readings in LIVE_READINGS {
+            let live = sums(forebay, dir, *payload, readings)?;
+            rows.push(Row {
+                must: String::new(),
+                reached: None,
+                ..row_of(*payload, &live)
+            });
+        }
     }
     Ok(rows)
 }
@@ -41,14 +53,24 @@ pub(super) fn payload_bytes_per_reading(
     dir: &Path,
     payload: Payload,
 ) -> Result<f64, String> {
-    let sums = sums(forebay, dir, payload)?;
+    let sums = sums(forebay, dir, payload, BLOCK_RECORDS_MAX)?;
     Ok(sums.payload_bytes as f64 / sums.readings as f64)
 }
 
 /// Lets an agent send from a log of its own to a broker that counts.
-fn sums(forebay: &Path, dir: &Path, payload: Payload) -> Result<Sums, String> {
+fn sums(
+    forebay: &Path,
+    dir: &Path,
+    payload: Payload,
+    block_readings: usize,
+) -> Result<Sums, String> {
     rig::fresh_dir(dir)?;
-    backlog::write(&dir.join("data"), BACKLOG_BYTES)?;
+    // A log of small blocks is not sealed: that would join them.
+    let bytes = match block_readings {
+        BLOCK_RECORDS_MAX => BACKLOG_BYTES,
+        _ => LIVE_BYTES,
+    };
+    backlog::write_of(&dir.join("data"), bytes, block_readings)?;
     let tap = Tap::open(0)?;
     let forwarding = Forwarding {
         address: "127.0.0.1".into(),

@@ -24,14 +24,6 @@ pub(super) enum Payload {
 impl Payload {
     pub(super) const ALL: [Self; 2] = [Self::Compact, Self::Json];
 
-    /// Of `[forward]`; json is the default.
-    fn line(self) -> &'static str {
-        match self {
-            Self::Json => "",
-            Self::Compact => "format = \"compact\"\n",
-        }
-    }
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -153,8 +145,8 @@ pub(super) fn agent(
     let config = dir.join("agent.toml");
     let text = format!(
         "[agent]\ngateway = \"bench\"\ndata_dir = \"data\"\nclock = \"always\"\n\n\
-         [forward]\nbroker = \"{address}:{port}\"\n{}backoff_max = \"1s\"\n{extra}",
-        payload.line()
+         [forward]\nbroker = \"{address}:{port}\"\nformat = \"{}\"\nbackoff_max = \"1s\"\n{extra}",
+        payload.name()
     );
     write(&config, &text)?;
     let mut command = wrapped(within, forebay);
