@@ -397,6 +397,7 @@ impl Applier {
 
     /// What one transaction makes durable; empty when nothing is new.
     pub fn take_batch(&mut self) -> Batch {
+        self.taken.clear();
         if self.applied.is_empty() && self.others.is_empty() {
             return Batch::default();
         }
