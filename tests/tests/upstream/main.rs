@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod gateway;
+mod group;
 mod kill;
 mod process;

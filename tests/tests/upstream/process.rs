@@ -41,7 +41,7 @@ pub(super) fn spawn(dir: &Path, port: u16) -> UpstreamProcess {
     UpstreamProcess::spawn(&config(dir, port), &say).unwrap()
 }
 
-async fn wait(process: &UpstreamProcess, wanted: impl FnMut(&UpstreamSnapshot) -> bool) {
+pub(super) async fn wait(process: &UpstreamProcess, wanted: impl FnMut(&UpstreamSnapshot) -> bool) {
     let waited = timeout(WAIT_MAX, process.wait_until(wanted)).await;
     assert!(waited.is_ok(), "last: {:?}", process.snapshot());
 }
