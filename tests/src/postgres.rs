@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -95,6 +96,21 @@ impl Postgres {
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Puts a file beside its data, which only the server may read.
+    ///
+    /// # Panics
+    /// When the directory takes no file.
+    #[must_use]
+    pub fn put(&self, name: &str, content: &str) -> PathBuf {
+        let file = self.dir.path().join(name);
+        fs::write(&file, content).expect("the directory takes files");
+        let owner = fs::metadata(self.data()).expect("it has data").uid();
+        std::os::unix::fs::chown(&file, Some(owner), None).expect("ours, or we are root");
+        let mode = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&file, mode).expect("ours, or we are root");
+        file
     }
 
     /// Puts the role's password where a receiver's config can name it.

@@ -12,3 +12,4 @@ mod kill;
 mod made;
 mod partitions;
 mod races;
+mod tls;

@@ -95,9 +95,7 @@ pub(super) fn write(
 }
 
 /// Entries to set, and keys to remove, each in order.
-fn parts<'a>(
-    entries: impl Iterator<Item = &'a EntryWrite>,
-) -> (Vec<Set<'a>>, Vec<&'a [u8]>) {
+fn parts<'a>(entries: impl Iterator<Item = &'a EntryWrite>) -> (Vec<Set<'a>>, Vec<&'a [u8]>) {
     let (mut set, mut removed) = (Vec::new(), Vec::new());
     for entry in entries {
         match &entry.value {

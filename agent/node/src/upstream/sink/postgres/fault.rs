@@ -69,7 +69,7 @@ impl Place {
                 .to_owned()
         } else if text.contains("server does not support TLS") {
             ". Turn on ssl in its postgresql.conf, or set tls = \"off\" in [postgres]".to_owned()
-        } else if text.contains("UnknownIssuer") {
+        } else if text.contains("UnknownIssuer") || text.contains("BadSignature") {
             ". Name the authority of its certificate by ca_file in [postgres]".to_owned()
         } else {
             String::new()
