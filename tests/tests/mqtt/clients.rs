@@ -3,11 +3,12 @@
 use forebay_core::forward::{Refusal, SendNo};
 use forebay_node::config::Protocol;
 use forebay_node::mqtt::broker::EmbeddedBroker;
+use forebay_node::mqtt::client::MqttConfig;
 use forebay_node::mqtt::publisher::LinkEvent;
-use forebay_node::mqtt::subscriber::SubscriberEvent;
+use forebay_node::mqtt::subscriber::{SubscriberEvent, shared};
 use forebay_tests::mosquitto::Mosquitto;
 
-use super::support::{Publisher, Subscriber};
+use super::support::{Publisher, Subscriber, mqtt};
 
 const DATA: &str = "forebay/v1/g/data/readings/0";
 
@@ -343,4 +344,50 @@ async fn the_subscriber_survives_a_hundred_cuts() {
         }
     }
     assert_eq!(cuts, 100);
+}
+
+/// Two workers of one group share the messages out; what one leaves unacked waits for
+/// it at the broker.
+#[tokio::test]
+async fn a_group_of_subscribers_gets_each_message_once() {
+    const COUNT: usize = 1000;
+    for protocol in [Protocol::V5, Protocol::V311] {
+        let broker = Mosquitto::start_with("max_queued_messages 0\n");
+        let port = broker.port();
+        let filter = shared("workers", "forebay/v1/+/data/#");
+        let worker = |name: &str| {
+            let mqtt = MqttConfig {
+                protocol,
+                ..mqtt(port, name)
+            };
+            Subscriber::with(mqtt, 16, &[&filter])
+        };
+        let (mut one, mut two) = (worker("worker-1"), worker("worker-2"));
+        one.connected().await;
+        two.connected().await;
+        let mut publisher = Publisher::by(protocol, port, 100, &[]);
+        // Acked by the broker, whoever has it now.
+        publisher.send_all(DATA, COUNT as u64).await;
+        let (mut got, mut by_two) = (vec![0; COUNT], 0);
+        let mut left = COUNT;
+        while left > 0 {
+            let (worker, event) = tokio::select! {
+                event = one.next() => (&one, event),
+                event = two.next() => (&two, event),
+            };
+            let SubscriberEvent::Message { token, payload, .. } = event else {
+                panic!("{event:?}")
+            };
+            by_two += usize::from(std::ptr::eq(worker, &two));
+            worker.handle.ack(token).unwrap();
+            let n: usize = String::from_utf8(payload).unwrap().parse().unwrap();
+            got[n] += 1;
+            left -= 1;
+        }
+        assert!(got.iter().all(|times| *times == 1), "{protocol:?}");
+        assert!(
+            (1..COUNT).contains(&by_two),
+            "one worker had {by_two} of {COUNT}"
+        );
+    }
 }

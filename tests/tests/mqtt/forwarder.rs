@@ -13,6 +13,7 @@ use forebay_core::record::Row;
 use forebay_core::store::StoreInfo;
 use forebay_core::topics::TopicTable;
 use forebay_core::units::{Epoch, EventTime, LogId, Mono, Offset, PartitionId, Span};
+use forebay_node::config::Protocol;
 use forebay_node::mqtt::client::{MqttConfig, Status};
 use forebay_node::mqtt::publisher::{LinkEvent, MqttPublisher, OutMessage, PublisherConfig};
 use serde_json::Value;
@@ -40,10 +41,11 @@ fn name() -> GatewayName {
     GatewayName::new("gw-1").unwrap()
 }
 
-fn client(port: u16) -> PublisherConfig {
+fn client(port: u16, protocol: Protocol) -> PublisherConfig {
     let gateway = name();
     PublisherConfig {
         mqtt: MqttConfig {
+            protocol,
             connect_timeout: Duration::from_secs(1),
             ..mqtt(port, "gw-1")
         },
@@ -63,6 +65,11 @@ fn client(port: u16) -> PublisherConfig {
 
 impl Forwarder {
     pub(super) fn start(port: u16) -> Self {
+        Self::by(Protocol::V5, port)
+    }
+
+    /// By this version of MQTT.
+    pub(super) fn by(protocol: Protocol, port: u16) -> Self {
         let partitions: Vec<_> = (0..PARTITIONS).map(PartitionId).collect();
         let info = StoreInfo {
             log_id: LogId([3; 16]),
@@ -90,7 +97,7 @@ impl Forwarder {
         });
         Self {
             forward,
-            publisher: MqttPublisher::spawn(client(port), sender),
+            publisher: MqttPublisher::spawn(client(port, protocol), sender),
             events,
             log: log.collect(),
             start: Instant::now(),

@@ -7,5 +7,6 @@ mod clients;
 mod delivery;
 mod forwarder;
 mod scripted;
+mod secrets;
 mod secured;
 mod support;

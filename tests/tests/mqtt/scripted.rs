@@ -2,13 +2,16 @@
 //! clients make of it.
 
 use forebay_core::forward::{Refusal, SendNo};
+use forebay_node::config::Protocol;
 use forebay_node::mqtt::publisher::LinkEvent;
 use forebay_node::mqtt::subscriber::SubscriberEvent;
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::forwarder::{Forwarder, PARTITIONS};
+use super::forwarder::{Forwarder, PARTITIONS, WINDOW};
 use super::support::{Publisher, Subscriber, WAIT_MAX};
 
 const DATA: &str = "forebay/v1/g/data/readings/0";
@@ -18,13 +21,18 @@ const PUBACK: u8 = 4;
 const SUBSCRIBE: u8 = 8;
 /// Success, no session, receive maximum 20.
 const CONNACK: [u8; 8] = [0x20, 6, 0, 0, 3, 33, 0, 20];
+/// Success, no session.
+const CONNACK_3_1_1: [u8; 4] = [0x20, 2, 0, 0];
+const VERSIONS: [Protocol; 2] = [Protocol::V5, Protocol::V311];
 
 struct Script {
     listener: TcpListener,
+    protocol: Protocol,
 }
 
 struct Link {
     stream: TcpStream,
+    protocol: Protocol,
 }
 
 struct Packet {
@@ -49,9 +57,13 @@ impl Packet {
 
 impl Script {
     async fn new() -> (Self, u16) {
+        Self::by(Protocol::V5).await
+    }
+
+    async fn by(protocol: Protocol) -> (Self, u16) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        (Self { listener }, port)
+        (Self { listener, protocol }, port)
     }
 
     /// The next connection, after its CONNECT.
@@ -60,19 +72,32 @@ impl Script {
             .await
             .unwrap()
             .unwrap();
-        let mut link = Link { stream };
-        assert_eq!(link.read().await.unwrap().kind, CONNECT);
+        let protocol = self.protocol;
+        let mut link = Link { stream, protocol };
+        let connect = link.read().await.unwrap();
+        assert_eq!(connect.kind, CONNECT);
+        let level = match protocol {
+            Protocol::V5 => 5,
+            Protocol::V311 => 4,
+        };
+        assert_eq!(connect.body[..7], [0, 4, b'M', b'Q', b'T', b'T', level]);
         link
     }
 
     /// The next connection, with its subscription and birth acked.
     async fn ready(&self) -> Link {
         let mut link = self.accept().await;
-        link.say(&CONNACK).await;
+        match self.protocol {
+            Protocol::V5 => link.say(&CONNACK).await,
+            Protocol::V311 => link.say(&CONNACK_3_1_1).await,
+        }
         loop {
             let packet = link.read().await.unwrap();
             let [high, low] = packet.id().to_be_bytes();
             match packet.kind {
+                SUBSCRIBE if self.protocol == Protocol::V311 => {
+                    link.say(&[0x90, 3, high, low, 1]).await;
+                }
                 SUBSCRIBE => link.say(&[0x90, 4, high, low, 0, 1]).await,
                 PUBLISH => {
                     link.say(&[0x40, 2, high, low]).await;
@@ -111,6 +136,18 @@ impl Link {
         let _ = self.stream.write_all(bytes).await;
     }
 
+    /// Sends a message of one byte on the topic "t" with quality of service 1.
+    async fn publish(&mut self, id: u16, payload: u8) {
+        let [high, low] = id.to_be_bytes();
+        match self.protocol {
+            Protocol::V5 => {
+                self.say(&[0x32, 7, 0, 1, b't', high, low, 0, payload])
+                    .await
+            }
+            Protocol::V311 => self.say(&[0x32, 6, 0, 1, b't', high, low, payload]).await,
+        }
+    }
+
     async fn ack(&mut self, id: u16) {
         let [high, low] = id.to_be_bytes();
         self.say(&[0x40, 2, high, low]).await;
@@ -121,8 +158,13 @@ impl Link {
 /// and each time something was done.
 #[tokio::test]
 async fn repeated_acks_end_a_connection_and_not_the_progress() {
-    let (script, port) = Script::new().await;
-    let mut publisher = Publisher::start(port, 10, &[]);
+    for protocol in VERSIONS {
+        let (script, port) = Script::by(protocol).await;
+        repeats_its_acks(&script, Publisher::by(protocol, port, 10, &[])).await;
+    }
+}
+
+async fn repeats_its_acks(script: &Script, mut publisher: Publisher) {
     for _ in 0..5 {
         let mut link = script.ready().await;
         let (conn, _) = publisher.connected().await;
@@ -145,8 +187,18 @@ async fn repeated_acks_end_a_connection_and_not_the_progress() {
 /// Known fault b10: one message is never acked.
 #[tokio::test]
 async fn a_message_that_is_never_acked_wedges_nothing() {
-    let (script, port) = Script::new().await;
-    let mut forwarder = Forwarder::start(port);
+    for protocol in VERSIONS {
+        let (script, port) = Script::by(protocol).await;
+        never_acks_one(script, Forwarder::by(protocol, port)).await;
+    }
+}
+
+async fn never_acks_one(script: Script, mut forwarder: Forwarder) {
+    let window = match script.protocol {
+        Protocol::V5 => 20,
+        // It cannot say how many it takes: ours is the window.
+        Protocol::V311 => u32::from(WINDOW),
+    };
     forwarder.append(30);
     let broker = tokio::spawn(async move {
         let mut link = script.ready().await;
@@ -175,15 +227,20 @@ async fn a_message_that_is_never_acked_wedges_nothing() {
     assert_eq!(forwarder.count("disconnects"), 1);
     drop(forwarder);
     let (first, second) = broker.await.unwrap();
-    // Two and the twenty from the third on; the third holds up the window.
-    assert_eq!(first, 22);
-    assert!(first + second >= 30 * u32::from(PARTITIONS) + 20);
+    // Two and a window from the third on; the third holds it up.
+    assert_eq!(first, 2 + window);
+    assert!(first + second >= 30 * u32::from(PARTITIONS) + window);
 }
 
 #[tokio::test]
 async fn acks_in_any_order_are_taken() {
-    let (script, port) = Script::new().await;
-    let mut publisher = Publisher::start(port, 10, &[]);
+    for protocol in VERSIONS {
+        let (script, port) = Script::by(protocol).await;
+        turns_acks_round(&script, Publisher::by(protocol, port, 10, &[])).await;
+    }
+}
+
+async fn turns_acks_round(script: &Script, mut publisher: Publisher) {
     let mut link = script.ready().await;
     let (conn, window) = publisher.connected().await;
     assert_eq!(window, 10);
@@ -333,12 +390,16 @@ async fn nonsense_from_a_broker_ends_one_connection() {
 /// connection before, where the same number was another message.
 #[tokio::test]
 async fn a_stale_ack_is_not_sent() {
-    let (script, port) = Script::new().await;
-    let mut subscriber = Subscriber::start(port, 10, &["t"]);
-    let publish = |id: u8| [0x32, 7, 0, 1, b't', 0, id, 0, b'0' + id];
+    for protocol in VERSIONS {
+        let (script, port) = Script::by(protocol).await;
+        breaks_before_the_ack(&script, Subscriber::by(protocol, port, 10, &["t"])).await;
+    }
+}
+
+async fn breaks_before_the_ack(script: &Script, mut subscriber: Subscriber) {
     let mut link = script.ready().await;
     subscriber.connected().await;
-    link.say(&publish(1)).await;
+    link.publish(1, b'1').await;
     let (stale, _, _) = subscriber.message().await;
     drop(link);
     while !matches!(
@@ -347,8 +408,8 @@ async fn a_stale_ack_is_not_sent() {
     ) {}
     let mut link = script.ready().await;
     subscriber.connected().await;
-    link.say(&publish(1)).await;
-    link.say(&publish(2)).await;
+    link.publish(1, b'1').await;
+    link.publish(2, b'2').await;
     let (first, _, _) = subscriber.message().await;
     let (second, _, _) = subscriber.message().await;
     subscriber.handle.ack(stale).unwrap();
@@ -427,4 +488,59 @@ async fn more_messages_than_were_allowed_are_taken_and_acked_in_order() {
         let [high, low] = id.to_be_bytes();
         assert_eq!(ack, [0x40, 2, high, low]);
     }
+}
+
+/// Quality of service 0 wants no ack: giving one must not take the place of another.
+#[tokio::test]
+async fn messages_without_acks_hold_up_none() {
+    for protocol in VERSIONS {
+        let (script, port) = Script::by(protocol).await;
+        let mut subscriber = Subscriber::by(protocol, port, 4, &["t"]);
+        let mut link = script.ready().await;
+        subscriber.connected().await;
+        for _ in 0..20 {
+            match protocol {
+                Protocol::V5 => link.say(&[0x30, 5, 0, 1, b't', 0, b'x']).await,
+                Protocol::V311 => link.say(&[0x30, 4, 0, 1, b't', b'x']).await,
+            }
+            let (token, _, _) = subscriber.message().await;
+            subscriber.handle.ack(token).unwrap();
+        }
+        link.publish(9, b'x').await;
+        let (token, _, _) = subscriber.message().await;
+        subscriber.handle.ack(token).unwrap();
+        let packet = link.read().await.unwrap();
+        assert_eq!((packet.kind, packet.id()), (PUBACK, 9));
+    }
+}
+
+/// The library's half for 3.1.1 gives a write five seconds by itself.
+#[tokio::test]
+async fn a_write_may_take_longer_than_the_library_gives_it() {
+    const MESSAGES: u64 = 40;
+    let run = async |protocol| {
+        let (script, port) = Script::by(protocol).await;
+        let mut publisher = Publisher::by(protocol, port, 100, &[]);
+        let mut link = script.ready().await;
+        let (conn, _) = publisher.connected().await;
+        for send in 0..MESSAGES {
+            publisher.send(conn, send, DATA, vec![b'x'; 250_000]);
+        }
+        // Ten megabytes: the system takes a part of them, then the write waits.
+        let quiet = timeout(Duration::from_secs(7), publisher.next()).await;
+        assert!(quiet.is_err(), "{protocol:?}: {quiet:?}");
+        let reading = tokio::spawn(async move {
+            for _ in 0..MESSAGES {
+                let id = link.read().await.unwrap().id();
+                link.ack(id).await;
+            }
+            link
+        });
+        for send in 0..MESSAGES {
+            let send = SendNo(send);
+            assert_eq!(publisher.next().await, LinkEvent::Acked { conn, send });
+        }
+        reading.await.unwrap();
+    };
+    tokio::join!(run(Protocol::V5), run(Protocol::V311));
 }
