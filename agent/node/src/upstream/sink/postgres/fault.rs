@@ -86,6 +86,34 @@ impl Place {
         }
     }
 
+    /// The statement that gives a right that is missing.
+    fn grant(&self, message: &str) -> String {
+        let Self {
+            user,
+            database,
+            schema,
+            ..
+        } = self;
+        match denied(message) {
+            Some(("database", _)) => {
+                format!("Let an administrator run: GRANT CREATE ON DATABASE {database} TO {user};")
+            }
+            Some(("schema", name)) => {
+                format!("Let its owner run: GRANT USAGE, CREATE ON SCHEMA {name} TO {user};")
+            }
+            Some(("table" | "view", name)) => format!(
+                "Let its owner run: GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.{name} TO {user};"
+            ),
+            Some(("owner", name)) => format!(
+                "The receiver makes partitions, which only the owner of a table may: \
+                     ALTER TABLE {schema}.{name} OWNER TO {user};"
+            ),
+            Some(_) | None => format!(
+                "The role {user} must own the schema {schema}: ALTER SCHEMA {schema} OWNER TO {user};"
+            ),
+        }
+    }
+
     /// What to do about it.
     fn advice(&self, code: &SqlState, message: &str) -> Option<String> {
         let Self {
@@ -95,27 +123,7 @@ impl Place {
             ..
         } = self;
         let text = if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-            let object = denied(message);
-            match object {
-                Some(("database", _)) => {
-                    format!(
-                        "Let an administrator run: GRANT CREATE ON DATABASE {database} TO {user};"
-                    )
-                }
-                Some(("schema", name)) => {
-                    format!("Let its owner run: GRANT USAGE, CREATE ON SCHEMA {name} TO {user};")
-                }
-                Some(("table" | "view", name)) => format!(
-                    "Let its owner run: GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.{name} TO {user};"
-                ),
-                Some(("owner", name)) => format!(
-                    "The receiver makes partitions, which only the owner of a table may: \
-                     ALTER TABLE {schema}.{name} OWNER TO {user};"
-                ),
-                Some(_) | None => format!(
-                    "The role {user} must own the schema {schema}: ALTER SCHEMA {schema} OWNER TO {user};"
-                ),
-            }
+            self.grant(message)
         } else if *code == SqlState::INVALID_PASSWORD {
             format!(
                 "The password of the role {user} is another one: see password_file or \
