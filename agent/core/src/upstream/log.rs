@@ -4,8 +4,6 @@
 //! Always holds: two openings of one number and other nonces make a log forked, until
 //! their runs are forgotten. Bound: ACK_MARKS_MAX partitions, LOG_OPENINGS_MAX openings.
 
-use std::collections::BTreeMap;
-
 use super::history::History;
 use super::run::{Opening, Run};
 use crate::limits::LOG_OPENINGS_MAX;
@@ -18,7 +16,8 @@ pub type Place = (StreamName, PartitionId);
 /// See the module's text.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
-    partitions: BTreeMap<Place, History>,
+    /// Sorted: half of the memory of a map, and partitions are few.
+    partitions: Vec<(Place, History)>,
     /// Of all partitions, sorted; only those whose nonce is known.
     openings: Vec<Opening>,
     is_forked: bool,
@@ -32,8 +31,7 @@ impl Log {
         for opening in openings {
             self.note(opening);
         }
-        let place = self.sharing(place);
-        self.partitions.insert(place, history);
+        self.insert(place, history);
     }
 
     /// Remembers an opening; true when it is the first sign of another disk: another
@@ -72,29 +70,44 @@ impl Log {
 
     #[must_use]
     pub fn get(&self, place: &Place) -> Option<&History> {
-        self.partitions.get(place)
+        let at = self.find(place).ok()?;
+        Some(&self.partitions[at].1)
     }
 
     pub fn get_mut(&mut self, place: &Place) -> Option<&mut History> {
-        self.partitions.get_mut(place)
+        let at = self.find(place).ok()?;
+        Some(&mut self.partitions[at].1)
     }
 
     pub fn insert(&mut self, place: Place, history: History) {
-        let place = self.sharing(place);
-        self.partitions.insert(place, history);
+        match self.find(&place) {
+            Ok(at) => self.partitions[at].1 = history,
+            Err(at) => {
+                let place = self.sharing(place, at);
+                self.partitions.insert(at, (place, history));
+            }
+        }
+    }
+
+    fn find(&self, place: &Place) -> Result<usize, usize> {
+        self.partitions
+            .binary_search_by(|(known, _)| known.cmp(place))
     }
 
     pub fn partitions(&self) -> impl Iterator<Item = (&Place, &History)> {
-        self.partitions.iter()
+        self.partitions
+            .iter()
+            .map(|(place, history)| (place, history))
     }
 
-    /// The place with the name that other partitions of its stream have: one copy in
-    /// memory.
-    fn sharing(&self, (stream, partition): Place) -> Place {
-        let below = self.partitions.range(..=(stream.clone(), partition));
-        match below.last() {
-            Some(((known, _), _)) if *known == stream => (known.clone(), partition),
-            Some(_) | None => (stream, partition),
+    /// The place, for the index `at`, with the name that other partitions of its stream
+    /// have: one copy in memory.
+    fn sharing(&self, (stream, partition): Place, at: usize) -> Place {
+        let beside = [at.checked_sub(1), Some(at)].into_iter().flatten();
+        let mut beside = beside.filter_map(|at| self.partitions.get(at));
+        match beside.find(|((known, _), _)| *known == stream) {
+            Some(((known, _), _)) => (known.clone(), partition),
+            None => (stream, partition),
         }
     }
 }
