@@ -49,6 +49,7 @@ fn client(port: u16, protocol: Protocol) -> PublisherConfig {
             connect_timeout: Duration::from_secs(1),
             ..mqtt(port, "gw-1")
         },
+        sparkplug: None,
         status: Some(Status {
             topic: gateway.status_topic(),
             online: b"{}".to_vec(),

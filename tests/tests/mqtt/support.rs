@@ -64,6 +64,7 @@ impl Publisher {
         let (events_tx, events) = mpsc::channel(16);
         let config = PublisherConfig {
             status: Some(status(&mqtt.client_id)),
+            sparkplug: None,
             mqtt,
             filters: filters.iter().map(|&f| f.to_owned()).collect(),
             window,

@@ -2,4 +2,5 @@
 // Helpers of a test are tests too.
 #![allow(clippy::unwrap_used)]
 
+mod real;
 mod rules;

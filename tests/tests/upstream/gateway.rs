@@ -142,6 +142,7 @@ impl Gateway {
         let name = GatewayName::new(NAME).unwrap();
         let config = PublisherConfig {
             mqtt,
+            sparkplug: None,
             status: None,
             filters: vec![
                 name.ack_topic(),

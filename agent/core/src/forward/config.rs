@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::payload::Encoding;
+use crate::payload::sparkplug::NodeId;
 use crate::units::Span;
 
 /// Name of a destination that was not given one: its marks stand where those of a
@@ -34,6 +35,9 @@ pub struct ForwardConfig {
     pub ack_timeout: Span,
     /// How records are written.
     pub encoding: Encoding,
+    /// Instead of messages in `encoding` it gets readings as an edge node of Sparkplug
+    /// says them.
+    pub sparkplug: Option<NodeId>,
     /// Topics of the log that it gets, by the names of streams; empty: all.
     pub topics: Vec<String>,
     pub order: Order,
@@ -56,6 +60,7 @@ impl ForwardConfig {
             window,
             ack_timeout,
             encoding: Encoding::default(),
+            sparkplug: None,
             topics: Vec::new(),
             order: Order::OldestFirst,
             rate: None,

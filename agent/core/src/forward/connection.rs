@@ -21,10 +21,12 @@ pub(super) struct InFlight {
     pub rewinds: u64,
     /// Offset of its first record.
     pub first: Offset,
-    /// Offset after its last record; the first, when more messages of a block follow.
+    /// Offset after its last record.
     pub end: Offset,
     /// It says that records are missing.
     pub declares: bool,
+    /// An ack of it moves the mark: it is the last message of what it is of.
+    pub moves: bool,
     pub bytes: usize,
     pub sent_at: Mono,
 }
@@ -133,6 +135,7 @@ mod tests {
             first: Offset(end),
             end: Offset(end),
             declares: false,
+            moves: true,
             bytes: 10,
             sent_at: Mono(end),
         })

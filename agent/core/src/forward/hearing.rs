@@ -29,7 +29,8 @@ impl Forward {
                 .map(|command| self.on_command(&command, now))
                 .is_ok()
         } else {
-            false
+            let edge = self.edge.as_mut();
+            edge.is_some_and(|edge| edge.on_message(topic, payload))
         };
         self.counters.messages_bad += u64::from(!read);
     }

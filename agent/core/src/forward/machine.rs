@@ -14,6 +14,7 @@ use super::ahead::Ahead;
 use super::config::ForwardConfig;
 use super::connection::{Answer, Connection};
 use super::counters::Counters;
+use super::edge::Edge;
 use super::giving::Ages;
 use super::ids::{ConnNo, SendNo};
 use super::lineage::Lineage;
@@ -84,6 +85,8 @@ pub struct Forward {
     /// Since when nothing was answered though something could move.
     pub(super) still_since: Option<Mono>,
     pub(super) ages: Option<Ages>,
+    /// Of a destination that speaks Sparkplug.
+    pub(super) edge: Option<Edge>,
     /// A sentence for the operator that was not given yet.
     pub(super) note: Option<String>,
 }
@@ -110,6 +113,7 @@ impl Forward {
             receiver: Receiver::restore(session),
             cap: Cap::new(config.rate),
             acked: Meter::default(),
+            edge: config.sparkplug.clone().map(Edge::new),
             config,
             gateway: gateway.clone(),
             lineage: Lineage::new(info, openings),
@@ -212,6 +216,9 @@ impl Forward {
         (self.reset, self.resetting) = (None, false);
         self.still_since = None;
         self.ahead.forget();
+        if let Some(edge) = self.edge.as_mut() {
+            edge.on_connected(conn);
+        }
         self.connection = Some(Connection::new(conn, window.min(self.config.window)));
     }
 
@@ -223,6 +230,9 @@ impl Forward {
             return;
         };
         self.counters.disconnects += 1;
+        if let Some(edge) = self.edge.as_mut() {
+            edge.drop_queue();
+        }
         (self.reset, self.resetting) = (None, false);
         if let Some(first) = connection.oldest().filter(|_| connection.answers == 0) {
             let place = &mut self.places[first.place];
@@ -251,7 +261,8 @@ impl Forward {
         };
         while let Some((message, answer)) = connection.pop_answered(now) {
             let place = &mut self.places[message.place];
-            if answer == Answer::Acked && place.lane(message.lane).rewinds == message.rewinds {
+            let moves = message.moves && answer == Answer::Acked;
+            if moves && place.lane(message.lane).rewinds == message.rewinds {
                 let records = place.on_acked(message.lane, message.first, message.end);
                 if place.at.topic == READINGS {
                     self.acked.add(records, now);

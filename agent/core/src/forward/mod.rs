@@ -38,6 +38,7 @@ mod machine;
 mod saving;
 
 mod deadlines;
+mod edge;
 mod hearing;
 mod polling;
 mod refusals;

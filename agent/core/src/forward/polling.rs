@@ -72,6 +72,9 @@ impl Forward {
 
     /// The next message of the next partition that has one, in turn.
     fn publish(&mut self, now: Mono) -> Option<ForwardAction> {
+        if self.edge.is_some() {
+            return self.publish_edge(now);
+        }
         while self.has_room() {
             let (index, lane) = self.choose(now)?;
             let place = &mut self.places[index];
@@ -98,14 +101,14 @@ impl Forward {
         self.receiver.is_online() && !self.ahead.has_room()
     }
 
-    fn payload_bytes_max(&self) -> usize {
+    pub(super) fn payload_bytes_max(&self) -> usize {
         let broker = self.connection.as_ref().map(|c| c.payload_bytes_max);
         let own = self.config.message_bytes_max;
         broker.unwrap_or(own).min(own)
     }
 
     /// The place and lane whose turn it is.
-    fn choose(&mut self, now: Mono) -> Option<(usize, LaneId)> {
+    pub(super) fn choose(&mut self, now: Mono) -> Option<(usize, LaneId)> {
         let count = self.places.len();
         let paced = self.cap.next_at(now).is_some();
         let is_ahead = self.is_ahead();
@@ -137,26 +140,15 @@ impl Forward {
             payload,
             declares,
         } = outgoing;
-        let (connection, place) = (self.connection.as_mut()?, &mut self.places[index]);
-        if is_capped(place, lane) && matches!(next.what, What::Block(_)) {
-            self.cap.take(next.end.0 - next.first.0, now);
-        }
-        let is_again = place.handed_over(lane, next);
         self.counters.published += 1;
-        self.counters.resent += u64::from(is_again);
+        let of = self.note_handed_over((index, lane), next, now);
+        let connection = self.connection.as_mut()?;
         let send = connection.push(InFlight {
-            place: index,
-            lane,
-            rewinds: place.lane(lane).rewinds,
-            first: next.first,
-            end: next.end,
             declares,
             bytes: payload.len(),
-            sent_at: now,
+            ..of
         });
-        if lane == LaneId::Backlog && self.receiver.is_online() {
-            self.ahead.handed_over(index, next.end, now);
-        }
+        let place = &self.places[index];
         let replayed = next.first < place.replay_below;
         Some(ForwardAction::Publish {
             conn: connection.conn,
@@ -165,6 +157,36 @@ impl Forward {
             payload,
             user_properties: id.user_properties(replayed),
         })
+    }
+
+    /// What comes next leaves its place; gives what its messages are answered to.
+    pub(super) fn note_handed_over(
+        &mut self,
+        (index, lane): (usize, LaneId),
+        next: &Next,
+        now: Mono,
+    ) -> InFlight {
+        let place = &mut self.places[index];
+        if is_capped(place, lane) && matches!(next.what, What::Block(_)) {
+            self.cap.take(next.end.0 - next.first.0, now);
+        }
+        let is_again = place.handed_over(lane, next);
+        self.counters.resent += u64::from(is_again);
+        let of = InFlight {
+            place: index,
+            lane,
+            rewinds: place.lane(lane).rewinds,
+            first: next.first,
+            end: next.end,
+            declares: false,
+            moves: true,
+            bytes: 0,
+            sent_at: now,
+        };
+        if lane == LaneId::Backlog && self.receiver.is_online() {
+            self.ahead.handed_over(index, next.end, now);
+        }
+        of
     }
 
     /// When the backlog may go on, where the cap holds it.

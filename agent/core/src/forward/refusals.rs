@@ -34,6 +34,13 @@ impl Forward {
         self.counters.refused += 1;
         self.counters.last_refusal = Some(why);
         self.still_since = None;
+        if let Some(edge) = self.edge.as_mut()
+            && !edge.on_refused(&message)
+        {
+            self.reset = Some(format!("a birth was refused: {why}"));
+            self.pop_answered(now);
+            return;
+        }
         match why {
             Refusal::Quota => {
                 if self.is_current(&message) {

@@ -94,6 +94,7 @@ impl Gateway {
         let utc = self.clock.is_trusted().then_some(now.utc);
         for forward in &mut self.forward {
             forward.on_clock(utc, self.config.clock.not_before);
+            forward.on_utc(now.utc);
             let note = forward.take_note();
             self.effects.extend(note.map(Note).map(Effect::Note));
         }

@@ -104,16 +104,20 @@ fn publisher_config(
     };
     Ok(PublisherConfig {
         mqtt,
+        sparkplug: forward.settings.sparkplug.clone(),
         status: Some(Status {
             topic: name.status_topic(),
             online: status(true).render(),
             offline: status(false).render(),
         }),
-        filters: vec![
-            name.ack_topic(),
-            name.cmd_topic(),
-            UPSTREAM_TOPIC.to_owned(),
-        ],
+        filters: match &forward.settings.sparkplug {
+            Some(node) => vec![node.command_topic()],
+            None => vec![
+                name.ack_topic(),
+                name.cmd_topic(),
+                UPSTREAM_TOPIC.to_owned(),
+            ],
+        },
         window: forward.settings.window,
     })
 }

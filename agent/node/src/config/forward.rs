@@ -10,7 +10,8 @@ use std::time::Duration;
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::forward::{DEFAULT_DESTINATION, ForwardConfig as CoreForward, Order};
 use forebay_core::limits::{DESTINATIONS_MAX, MESSAGE_BYTES_MAX};
-use forebay_core::payload::{Encoding, FORMATS, Format};
+use forebay_core::payload::sparkplug::NodeId;
+use forebay_core::payload::{Encoding, FORMATS, Format, GatewayName};
 use forebay_core::retention::FIXED_TOPICS;
 use forebay_core::units::Span;
 
@@ -86,10 +87,20 @@ fn destination(
     };
     let message = table.need("max_message")?;
     let message_bytes_max = message.size(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX as u64)?;
+    let form = form(table, gateway)?;
+    let topics = match &form {
+        Form::Encoded(_) => topics(table, engine)?,
+        Form::Sparkplug(_) => readings_only(table)?,
+    };
+    let (encoding, sparkplug) = match form {
+        Form::Encoded(encoding) => (encoding, None),
+        Form::Sparkplug(node) => (Encoding::default(), Some(node)),
+    };
     let settings = CoreForward {
         name,
-        encoding: encoding(table)?,
-        topics: topics(table, engine)?,
+        encoding,
+        sparkplug,
+        topics,
         order: table.need("order")?.one_of(&[
             ("oldest_first", Order::OldestFirst),
             ("live_first", Order::LiveFirst),
@@ -106,6 +117,51 @@ fn destination(
     })
 }
 
+/// How records go out.
+enum Form {
+    Encoded(Encoding),
+    Sparkplug(NodeId),
+}
+
+/// Name of the format that is no encoding of messages.
+const SPARKPLUG: &str = "sparkplug-b";
+
+fn form(table: &Table<'_>, gateway: Option<&str>) -> Result<Form, ConfigError> {
+    let encodings = FORMATS.map(|(format, name)| (name, Some(format)));
+    let formats = [&encodings[..], &[(SPARKPLUG, None)]].concat();
+    let format = table.need("format")?.one_of(&formats)?;
+    let group = table.get("group")?;
+    let Some(format) = format else {
+        if let Some(compress) = table.get("compress")? {
+            return Err(compress.error("is not for sparkplug-b: no host would read it"));
+        }
+        let Some(group) = group else {
+            let what = "is missing: sparkplug-b needs the group that the gateway is in";
+            return Err(table.error("group", what));
+        };
+        let name = GatewayName::new(gateway.unwrap_or("gateway"))
+            .map_err(|error| group.error(error.to_string()))?;
+        let node = NodeId::new(&group.name()?, &name);
+        let node = node.map_err(|error| group.error(error.to_string()))?;
+        return Ok(Form::Sparkplug(node));
+    };
+    match group {
+        Some(group) => Err(group.error("is for format = \"sparkplug-b\" only")),
+        None => encoding(table, format).map(Form::Encoded),
+    }
+}
+
+/// Sparkplug has no place for results.
+fn readings_only(table: &Table<'_>) -> Result<Vec<String>, ConfigError> {
+    let readings = vec!["readings".to_owned()];
+    match table.get("topics")? {
+        Some(field) if field.texts(TOPICS_MAX)? != readings => {
+            Err(field.error("may be [\"readings\"] only: Sparkplug has no place for anything else"))
+        }
+        Some(_) | None => Ok(readings),
+    }
+}
+
 /// Two clients of one name would drop each other, also at two brokers that are one
 /// after all.
 fn default_client_id(gateway: &str, name: &str) -> String {
@@ -117,9 +173,7 @@ fn default_client_id(gateway: &str, name: &str) -> String {
 }
 
 /// Blocks of rows get shorter by it; JSON is to stay readable.
-fn encoding(table: &Table<'_>) -> Result<Encoding, ConfigError> {
-    let names = FORMATS.map(|(format, name)| (name, format));
-    let format = table.need("format")?.one_of(&names)?;
+fn encoding(table: &Table<'_>, format: Format) -> Result<Encoding, ConfigError> {
     let zstd = match table.get("compress")? {
         Some(field) => field.one_of(&[("none", false), ("zstd", true)])?,
         None => format == Format::Compact,

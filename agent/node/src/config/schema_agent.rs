@@ -105,12 +105,17 @@ pub const FORWARD: Section = Section {
         Key {
             name: "format",
             default: Default::Is("\"json\""),
-            doc: "json: readable by anyone; compact: blocks as the log keeps them, a tenth as long.",
+            doc: "json: readable by anyone; compact: blocks as the log keeps them, a tenth as long;\nsparkplug-b: readings for hosts that speak Sparkplug 3.0.",
         },
         Key {
             name: "compress",
             default: Default::None("\"zstd\""),
             doc: "none or zstd, where a message gets shorter by it. Default: none for json, zstd for compact.",
+        },
+        Key {
+            name: "group",
+            default: Default::None("\"plant\""),
+            doc: "Sparkplug group that the gateway is an edge node of; only with format = \"sparkplug-b\".",
         },
         Key {
             name: "topics",

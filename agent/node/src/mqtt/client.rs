@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use forebay_core::forward::ConnNo;
+use forebay_core::payload::sparkplug::{NodeId, SparkplugMessage};
 use rustls::pki_types::UnixTime;
 
 use super::backoff::BackoffConfig;
@@ -92,6 +94,34 @@ pub struct Status {
     pub topic: String,
     pub online: Vec<u8>,
     pub offline: Vec<u8>,
+}
+
+/// What a broker publishes when a connection ends without a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Will {
+    pub(super) topic: String,
+    pub(super) payload: Vec<u8>,
+    pub(super) retain: bool,
+}
+
+/// The death of an edge node of Sparkplug. Attempts count from 1, its own count from 0.
+pub(super) fn will_of(node: &NodeId, conn: ConnNo) -> Will {
+    let SparkplugMessage { topic, payload } = node.death(conn.0.saturating_sub(1));
+    Will {
+        topic,
+        payload,
+        retain: false,
+    }
+}
+
+impl Status {
+    pub(super) fn will(&self) -> Will {
+        Will {
+            topic: self.topic.clone(),
+            payload: self.offline.clone(),
+            retain: true,
+        }
+    }
 }
 
 /// What the broker remembers of a client that is away.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use forebay_core::forward::Refusal;
 use rumqttc::{NetworkOptions, Outgoing};
 
-use super::client::{MqttConfig, SessionOptions, Status};
+use super::client::{MqttConfig, SessionOptions, Will};
 use super::limits::SEND_BUFFER_BYTES;
 use super::security::Material;
 use crate::config::{Protocol, Transport};
@@ -134,7 +134,7 @@ pub(super) struct Opening<'a> {
     pub(super) config: &'a MqttConfig,
     pub(super) material: &'a Material,
     pub(super) session: SessionOptions,
-    pub(super) status: Option<&'a Status>,
+    pub(super) will: Option<&'a Will>,
     /// Requests that may wait in the library.
     pub(super) requests_max: usize,
 }
@@ -319,7 +319,7 @@ mod tests {
                 inflight_max: 10,
                 manual_acks: false,
             },
-            status: None,
+            will: None,
             requests_max: 10,
         })
         .0
@@ -386,7 +386,7 @@ mod tests {
                     inflight_max: 1,
                     manual_acks: false,
                 },
-                status: None,
+                will: None,
                 requests_max: 1,
             };
             assert_eq!(opening.host(), want, "{name}");

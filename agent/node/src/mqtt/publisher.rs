@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use forebay_core::forward::{ConnNo, Refusal, SendNo};
+use forebay_core::payload::sparkplug::NodeId;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::client::{self, MqttConfig, SessionOptions, Status};
+use super::client::{self, MqttConfig, SessionOptions, Status, Will};
 use super::library::{Heard, Requests};
 use super::limits::{REQUEST_SLACK, WAITING_EVENTS_MAX, WINDOW_MAX};
 use super::task::{Ended, Health, Role, Task};
@@ -28,6 +29,8 @@ use session::Session;
 pub struct PublisherConfig {
     pub mqtt: MqttConfig,
     pub status: Option<Status>,
+    /// Its will and its farewell are deaths of this edge node instead; births are data.
+    pub sparkplug: Option<NodeId>,
     /// Subscribed anew on each connection; at most FILTERS_MAX.
     pub filters: Vec<String>,
     /// Messages that may be out unacked, 1 to WINDOW_MAX; the broker may allow less.
@@ -168,8 +171,11 @@ impl Role for Publishing {
         }
     }
 
-    fn status(&self) -> Option<&Status> {
-        self.config.status.as_ref()
+    fn will(&self, conn: ConnNo) -> Option<Will> {
+        match &self.config.sparkplug {
+            Some(node) => Some(client::will_of(node, conn)),
+            None => self.config.status.as_ref().map(Status::will),
+        }
     }
 
     fn requests_max(&self) -> usize {

@@ -15,7 +15,7 @@ use forebay_core::forward::ConnNo;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::client::{self, MqttConfig, SessionOptions, Status};
+use super::client::{self, MqttConfig, SessionOptions, Status, Will};
 use super::library::{Heard, Requests};
 use super::limits::{RECEIVE_MAX, REQUEST_SLACK, SUBSCRIBER_PUBLISHES_MAX};
 use super::outbox::Outbox;
@@ -181,8 +181,8 @@ impl Role for Subscribing {
         }
     }
 
-    fn status(&self) -> Option<&Status> {
-        self.config.status.as_ref()
+    fn will(&self, _: ConnNo) -> Option<Will> {
+        self.config.status.as_ref().map(Status::will)
     }
 
     fn requests_max(&self) -> usize {

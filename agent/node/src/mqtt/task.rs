@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::Backoff;
-use super::client::{self, MqttConfig, SessionOptions, Status};
+use super::client::{self, MqttConfig, SessionOptions, Will};
 use super::library::{self, Connection, Heard, Opening, Requests};
 use super::limits::WAITING_EVENTS_MAX;
 use super::renewal::Renewal;
@@ -81,7 +81,8 @@ pub(super) trait Role: Send {
 
     fn mqtt(&self) -> &MqttConfig;
     fn session_options(&self) -> SessionOptions;
-    fn status(&self) -> Option<&Status>;
+    /// The last will of a connection attempt.
+    fn will(&self, conn: ConnNo) -> Option<Will>;
     /// Requests that may wait in the client library.
     fn requests_max(&self) -> usize;
     fn open(&mut self, conn: ConnNo, requests: Requests) -> Self::Session;
@@ -191,11 +192,12 @@ impl<R: Role> Task<R> {
             Ok(material) => material,
             Err(reason) => return (Ended::Lost(reason), false),
         };
+        let will = self.role.will(conn);
         let (requests, connection) = library::open(&Opening {
             config: self.role.mqtt(),
             material: &material,
             session: self.role.session_options(),
-            status: self.role.status(),
+            will: will.as_ref(),
             requests_max: self.role.requests_max(),
         });
         let session = self.role.open(conn, requests);

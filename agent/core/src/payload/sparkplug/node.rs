@@ -77,17 +77,18 @@ impl EdgeNode {
     /// commands are subscribed to.
     pub fn on_connected(&mut self, attempt: u64) {
         self.attempt = attempt;
-        self.born_again();
+        self.start_over();
     }
 
     /// A message came; births follow when it is a host's command to say them again.
     pub fn on_message(&mut self, topic: &str, payload: &[u8]) {
         if topic == self.id.command_topic() && is_rebirth(payload) {
-            self.born_again();
+            self.start_over();
         }
     }
 
-    fn born_again(&mut self) {
+    /// All births are said again: something that was said did not arrive, say.
+    pub fn start_over(&mut self) {
         self.unborn = true;
         self.births = self.devices.keys().copied().collect();
     }
@@ -139,7 +140,7 @@ impl EdgeNode {
             // Too much is known; of one block there is always room.
             self.devices.clear();
             self.metrics = 0;
-            self.born_again();
+            self.start_over();
         }
         let places = series.iter().zip(&is_read);
         places

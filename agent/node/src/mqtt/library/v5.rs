@@ -40,12 +40,12 @@ pub(super) fn options(opening: &Opening<'_>) -> MqttOptions {
     if let Some(credentials) = opening.material.credentials() {
         options.set_credentials(&credentials.user, &credentials.password);
     }
-    if let Some(status) = opening.status {
+    if let Some(will) = opening.will {
         options.set_last_will(LastWill::new(
-            &status.topic,
-            status.offline.clone(),
+            &will.topic,
+            will.payload.clone(),
             QoS::AtLeastOnce,
-            true,
+            will.retain,
             None,
         ));
     }

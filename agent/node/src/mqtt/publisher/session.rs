@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use forebay_core::forward::{ConnNo, Refusal, SendNo};
 
-use super::super::client;
+use super::super::client::{self, Will, will_of};
 use super::super::library::{Accepted, Heard, Requests};
 use super::super::sends::Sends;
 use super::super::task::{Ended, Health};
@@ -41,7 +41,7 @@ impl Session {
         Self {
             conn,
             subscribed: config.filters.is_empty(),
-            born: config.status.is_none(),
+            born: config.status.is_none() || config.sparkplug.is_some(),
             config,
             requests,
             sends: Sends::new(),
@@ -120,21 +120,27 @@ impl Session {
             return Ok(());
         }
         self.health.stopping = true;
-        match &self.config.status {
-            Some(status) if self.health.ready => {
-                self.send_status(status.offline.clone(), Sent::Farewell)
-            }
-            Some(_) | None => Err(Ended::Stopped),
+        let farewell = match (&self.config.sparkplug, &self.config.status) {
+            (Some(node), _) => will_of(node, self.conn),
+            (None, Some(status)) => status.will(),
+            (None, None) => return Err(Ended::Stopped),
+        };
+        if self.health.ready {
+            self.send_status(farewell, Sent::Farewell)
+        } else {
+            Err(Ended::Stopped)
         }
     }
 
-    fn send_status(&mut self, payload: Vec<u8>, as_: Sent) -> Result<(), Ended> {
-        let Some(status) = &self.config.status else {
-            return Ok(());
-        };
+    fn send_status(&mut self, said: Will, as_: Sent) -> Result<(), Ended> {
+        let Will {
+            topic,
+            payload,
+            retain,
+        } = said;
         self.health.bytes += payload.len() as u64;
         self.requests
-            .publish(status.topic.clone(), true, payload, Vec::new())
+            .publish(topic, retain, payload, Vec::new())
             .map_err(|_| self.ended("the status was not taken"))?;
         self.sends.hand_over(as_);
         Ok(())
@@ -212,8 +218,14 @@ impl Session {
                 .subscribe(&self.config.filters)
                 .map_err(|_| self.ended("a subscription is not valid"))?;
         }
-        if let Some(status) = &self.config.status {
-            self.send_status(status.online.clone(), Sent::Birth)?;
+        let status = self.config.status.as_ref();
+        if let Some(status) = status.filter(|_| self.config.sparkplug.is_none()) {
+            let birth = Will {
+                topic: status.topic.clone(),
+                payload: status.online.clone(),
+                retain: true,
+            };
+            self.send_status(birth, Sent::Birth)?;
         }
         self.check_ready(out);
         Ok(())
