@@ -395,3 +395,6 @@ pub(super) fn text(report: &Value) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

