@@ -207,6 +207,9 @@ fn judge(line: &str, answer: &str) -> Result<(), String> {
     if line.contains("upstream status") && !answer.lines().any(has_readings) {
         return Err(answer.to_owned());
     }
+    if line.contains("upstream verify") && !answer.lines().any(|line| line.ends_with("yes")) {
+        return Err(answer.to_owned());
+    }
     let spoke = !answer.trim().is_empty();
     spoke
         .then_some(())

@@ -2,6 +2,7 @@
 // Helpers of tests are tests too; clippy's own exception ends at `#[test]`.
 #![allow(clippy::unwrap_used)]
 
+mod fixture;
 mod gateway;
 mod group;
 mod kill;

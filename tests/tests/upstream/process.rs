@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::upstream::apply::Applier;
-use forebay_node::config::{BrokerConfig, FilesConfig, ShareConfig, SinkKind, UpstreamConfig};
+use forebay_node::config::{
+    BrokerConfig, FilesConfig, FilesFormat, ShareConfig, SinkKind, UpstreamConfig,
+};
 use forebay_node::local;
 use forebay_node::mqtt::broker::EmbeddedBroker;
 use forebay_node::ports::Say;
@@ -36,9 +38,34 @@ pub(super) fn config(dir: &Path, port: u16) -> UpstreamConfig {
     }
 }
 
+/// A receiver with a sink by name; files are rolled often.
+pub(super) fn config_of(sink: &str, dir: &Path, port: u16) -> UpstreamConfig {
+    let config = config(dir, port);
+    let format = match sink {
+        "embedded" => return config,
+        "parquet" => FilesFormat::Parquet,
+        "ndjson" => FilesFormat::Ndjson,
+        other => panic!("no sink {other}"),
+    };
+    UpstreamConfig {
+        sink: SinkKind::Files,
+        files: FilesConfig {
+            format,
+            rows: 300,
+            roll: Duration::from_secs(1),
+            ..config.files.clone()
+        },
+        ..config
+    }
+}
+
 pub(super) fn spawn(dir: &Path, port: u16) -> UpstreamProcess {
+    spawn_with(&config(dir, port))
+}
+
+pub(super) fn spawn_with(config: &UpstreamConfig) -> UpstreamProcess {
     let say: Say = Arc::new(|text: &str| eprintln!("{text}"));
-    UpstreamProcess::spawn(&config(dir, port), &say).unwrap()
+    UpstreamProcess::spawn(config, &say).unwrap()
 }
 
 pub(super) async fn wait(process: &UpstreamProcess, wanted: impl FnMut(&UpstreamSnapshot) -> bool) {
@@ -48,9 +75,14 @@ pub(super) async fn wait(process: &UpstreamProcess, wanted: impl FnMut(&Upstream
 
 /// All rows of a sink that is closed, each a JSON object.
 pub(super) fn exported(dir: &Path) -> Vec<Value> {
-    let mut sink = EmbeddedSink::open_existing(dir).unwrap();
+    exported_of(&config(dir, 0))
+}
+
+/// All rows of any sink that is closed, each a JSON object.
+pub(super) fn exported_of(config: &UpstreamConfig) -> Vec<Value> {
+    let mut sink = sink::open_existing(config).unwrap();
     let mut out = Vec::new();
-    sink::export(&mut sink, &RowFilter::default(), &mut out).unwrap();
+    sink::export(sink.as_mut(), &RowFilter::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let rows = text.lines().map(serde_json::from_str);
     rows.collect::<Result<_, _>>().unwrap()

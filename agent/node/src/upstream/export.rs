@@ -93,10 +93,12 @@ pub(super) fn export(sink: &mut dyn Sink, export: &Export<'_>) -> Result<Option<
                 // Half a file must not be taken for one.
                 let _ = std::fs::remove_file(&unfinished);
             }
-            return match error {
-                SinkError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
-                error => Err(error.to_string()),
-            };
+            if let SinkError::Output(error) = &error
+                && error.kind() == io::ErrorKind::BrokenPipe
+            {
+                return Ok(None);
+            }
+            return Err(error.to_string());
         }
     };
     if !to_stdout {

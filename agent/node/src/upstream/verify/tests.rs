@@ -310,13 +310,14 @@ fn a_doctored_embedded_sink_is_found() {
         let mut again = RowKey::from_bytes(&key).unwrap();
         again.opening.nonce = EpochNonce::UNKNOWN;
         again.first = Offset(again.first.0 + 3);
+        let again = again.to_bytes();
         let row = b"{\"device\":\"0000000000000001\"}";
         let mut group = vec![1, 0, 0, 0, 1];
         group.extend_from_slice(&(row.len() as u32).to_be_bytes());
         group.extend_from_slice(row);
         db.write(&[StoreWrite {
             tree: 0,
-            key: if doubled { &again.to_bytes() } else { &key },
+            key: if doubled { &again } else { &key },
             value: doubled.then_some(group.as_slice()),
             must_be_new: false,
         }])

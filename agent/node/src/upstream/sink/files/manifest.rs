@@ -92,9 +92,10 @@ impl From<Fault> for ReadFault {
 
 impl From<io::Error> for ReadFault {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::Bytes(Fault::NoFile),
-            _ => Self::System(error),
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            Self::Bytes(Fault::NoFile)
+        } else {
+            Self::System(error)
         }
     }
 }

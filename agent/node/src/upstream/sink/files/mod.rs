@@ -53,6 +53,9 @@ const ROLL_RETRY: Duration = Duration::from_secs(5);
 /// What may wait while rolls fail, in multiples of the above: then nothing more is taken.
 const OVERDUE_MAX: u64 = 4;
 
+/// Takes an entry; false when it has enough.
+type Visit<'a> = dyn FnMut(&Key, &[u8]) -> Result<bool, SinkError> + 'a;
+
 /// See the module.
 #[derive(Debug)]
 pub struct FilesSink {
@@ -103,10 +106,7 @@ impl FilesSink {
     }
 
     /// Shows the whole state in the order of its keys until `visit` is false.
-    fn state(
-        &self,
-        visit: &mut dyn FnMut(&Key, &[u8]) -> Result<bool, SinkError>,
-    ) -> Result<(), SinkError> {
+    fn state(&self, visit: &mut Visit<'_>) -> Result<(), SinkError> {
         let mut changes = self.changes.iter().peekable();
         let mut kept = self.manifest()?;
         let mut next = next_entry(&mut kept, &self.folder)?;
@@ -123,7 +123,10 @@ impl FilesSink {
                 if next.as_ref().is_some_and(|(kept, _)| kept == key) {
                     next = next_entry(&mut kept, &self.folder)?;
                 }
-                value.as_ref().is_none_or_try(|value| visit(key, value))?
+                match value {
+                    Some(value) => visit(key, value)?,
+                    None => true,
+                }
             } else {
                 let (key, value) = next.take().expect("there is one that is no change");
                 next = next_entry(&mut kept, &self.folder)?;
@@ -297,17 +300,6 @@ fn next_entry(kept: &mut Kept, folder: &Path) -> Result<Option<(Key, Vec<u8>)>, 
         *kept = None;
     }
     Ok(entry)
-}
-
-/// `Option::is_none_or` for what may fail.
-trait IsNoneOrTry<T> {
-    fn is_none_or_try<E>(self, ask: impl FnOnce(T) -> Result<bool, E>) -> Result<bool, E>;
-}
-
-impl<T> IsNoneOrTry<T> for Option<T> {
-    fn is_none_or_try<E>(self, ask: impl FnOnce(T) -> Result<bool, E>) -> Result<bool, E> {
-        self.map_or(Ok(true), ask)
-    }
 }
 
 impl Sink for FilesSink {
