@@ -48,6 +48,9 @@ impl UpstreamProcess {
         let (sender, snapshot) = watch::channel(UpstreamSnapshot::default());
         let (ledger_sender, ledger) = watch::channel(LedgerShown::of(&applier));
         let (asked, questions) = mpsc::channel(QUESTIONS_MAX);
+        // A sink that is elsewhere leaves the folder of the socket to us.
+        std::fs::create_dir_all(&config.data_dir)
+            .map_err(|error| format!("{}: {error}", config.data_dir.display()))?;
         // After the sink: who holds its lock may take over a leftover socket.
         let socket = LocalSocket::serve(&config.socket, asked)
             .map_err(|error| format!("socket {}: {error}", config.socket.display()))?;

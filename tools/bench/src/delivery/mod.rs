@@ -6,6 +6,12 @@
 //! Mosquitto of the system. All of it shares the machine: with two cores, agent, broker
 //! and receiver take each other's time, and processor seconds say more than readings per
 //! second.
+//!
+//! What it has shown: marks that are written before the next message leaves hold an agent
+//! to 600 messages a second; an ack timeout from the hand-over ends a connection of large
+//! messages on a narrow line again and again; a broker gets hundreds of megabytes ahead of
+//! a receiver that parses; and the user properties of a message are most of what a
+//! compact one of a few readings costs.
 
 mod backlog;
 mod bytes;
