@@ -1,8 +1,10 @@
 //! What the forwarder believes of the receiver: which session it is in, whether
 //! it is there.
 //!
-//! Holds always: within one connection a hello outranks what acks say, because a
-//! retained ack may be older than the hello beside it. Knows no marks.
+//! Holds always: within one connection a hello outranks the first ack, because a
+//! retained ack may be older than the hello beside it. Acks that follow it with higher
+//! numbers are live: they outrank a hello, which a broker may have lost or kept from an
+//! earlier session. Knows no marks.
 
 use super::marks::meta_key;
 use crate::payload::SessionNonce;
@@ -21,6 +23,8 @@ pub(super) struct Receiver {
     greeted: bool,
     /// Highest number of an ack of this session.
     seq: u64,
+    /// The last ack of this connection.
+    heard: Option<(SessionNonce, u64)>,
     pub dirty: bool,
 }
 
@@ -45,6 +49,7 @@ impl Receiver {
             online: false,
             greeted: false,
             seq: 0,
+            heard: None,
             dirty: false,
         }
     }
@@ -65,7 +70,7 @@ impl Receiver {
 
     /// The connection ended: the next one brings a new hello.
     pub(super) fn on_disconnected(&mut self) {
-        (self.online, self.greeted) = (false, false);
+        (self.online, self.greeted, self.heard) = (false, false, None);
     }
 
     pub(super) fn on_hello(&mut self, session: SessionNonce, online: bool) -> Session {
@@ -74,9 +79,13 @@ impl Receiver {
     }
 
     pub(super) fn on_ack(&mut self, session: SessionNonce, seq: u64) -> Session {
-        if self.greeted && self.session != Some(session) {
+        let before = self.heard.replace((session, seq));
+        let live = before.is_some_and(|(of, last)| of == session && seq > last);
+        if self.greeted && !live && self.session != Some(session) {
             return Session::Old;
         }
+        // Nobody else would count on.
+        self.online |= live;
         let taken = self.take(session);
         if taken == Session::Same && seq < self.seq {
             return Session::Late;
@@ -131,6 +140,31 @@ mod tests {
             "each session counts anew"
         );
         assert_eq!(receiver.on_ack(B, 0), Session::Late);
+    }
+
+    /// The hello of a new session may be lost, or a broker may keep an older one.
+    #[test]
+    fn acks_that_go_on_outrank_a_hello() {
+        let mut receiver = Receiver::restore(None);
+        receiver.on_hello(A, false);
+        for (seq, want) in [
+            (3, Session::Old),
+            (3, Session::Old),
+            (4, Session::New),
+            (5, Session::Same),
+        ] {
+            assert_eq!(receiver.on_ack(B, seq), want, "{seq}");
+        }
+        assert!(receiver.is_online(), "somebody counts on");
+        receiver.on_hello(A, true);
+        receiver.on_disconnected();
+        receiver.on_hello(A, true);
+        let after = receiver.on_ack(B, 6);
+        assert_eq!(
+            after,
+            Session::Old,
+            "the first of a connection may be retained"
+        );
     }
 
     #[test]
