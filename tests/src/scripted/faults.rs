@@ -33,6 +33,8 @@ pub struct Faults {
     /// Refused by one of these reasons. Version 3.1.1 has none: the connection ends.
     pub refuse: PerMille,
     pub reasons: Vec<u8>,
+    /// Messages whose payload has these bytes in it are refused by this reason.
+    pub poison: Option<(Vec<u8>, u8)>,
     /// Acked to the publisher, and gone.
     pub drop: PerMille,
     /// Goes to a subscriber twice.
@@ -56,6 +58,40 @@ pub struct Faults {
     pub deaf: bool,
     /// Nobody is taken on: connections end at once.
     pub down: bool,
+    /// Messages of clients are kept for [`super::Broker::take_seen`].
+    pub watch: bool,
+}
+
+/// A message of a client, as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Connections, counted from the first.
+    pub link: u64,
+    /// Since the client was taken on.
+    pub after: Duration,
+    pub topic: String,
+    pub payload: Vec<u8>,
+    /// Of version 5, as they stand in the packet.
+    pub properties: Vec<u8>,
+}
+
+impl Seen {
+    /// Whether it has a user property.
+    #[must_use]
+    pub fn says(&self, name: &str, value: &str) -> bool {
+        let mut pair = vec![0x26];
+        for text in [name, value] {
+            let len = u16::try_from(text.len()).unwrap_or(u16::MAX);
+            pair.extend(len.to_be_bytes());
+            pair.extend(text.as_bytes());
+        }
+        self.properties.windows(pair.len()).any(|part| part == pair)
+    }
+
+    #[must_use]
+    pub fn is_data(&self) -> bool {
+        self.topic.contains("/data/")
+    }
 }
 
 /// What of its disk a broker finds when it starts.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::codec::{self, Connect, Packet, Publish, Version};
-use super::faults::{Act, Disk, Facts, Faults, Forget};
+use super::faults::{Act, Disk, Facts, Faults, Forget, Seen};
 use super::session::Session;
 use crate::world::dice::Dice;
 
@@ -45,11 +45,14 @@ struct Link {
     open: BTreeSet<u16>,
     receive_max: usize,
     packet_max: usize,
+    /// It was told an ack that was none: what it does with numbers is not its fault.
+    misled: bool,
     /// Bytes of it were taken and never looked at.
     muted: bool,
     /// What it promised; and since when it is silent.
     keep_alive: Duration,
     heard: Duration,
+    taken_on: Duration,
 }
 
 /// See the module.
@@ -58,6 +61,7 @@ pub(super) struct Hub {
     faults: Faults,
     dice: Dice,
     pub(super) facts: Facts,
+    seen: Vec<Seen>,
     links: BTreeMap<LinkNo, Link>,
     stored: Stored,
     saved: Stored,
@@ -77,6 +81,7 @@ impl Hub {
             faults: Faults::default(),
             dice: Dice::new(seed),
             facts: Facts::default(),
+            seen: Vec::new(),
             links: BTreeMap::new(),
             stored: Stored::default(),
             saved: Stored::default(),
@@ -94,6 +99,10 @@ impl Hub {
     }
 
     #[must_use]
+    pub(super) fn take_seen(&mut self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen)
+    }
+
     pub(super) fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -179,9 +188,11 @@ impl Hub {
             open: BTreeSet::new(),
             receive_max: usize::from(u16::MAX),
             packet_max: usize::MAX,
+            misled: false,
             muted: false,
             keep_alive: Duration::ZERO,
             heard: now,
+            taken_on: now,
         };
         self.links.insert(no, link);
     }
@@ -296,6 +307,7 @@ impl Hub {
             link.packet_max = limits.1.map_or(usize::MAX, |max| max as usize);
         }
         link.client = Some(connect.client_id.clone());
+        link.taken_on = now;
         // A client that is silent for one and a half times what it promised is gone.
         link.keep_alive = Duration::from_millis(u64::from(connect.keep_alive_s) * 1500);
         let present = self.take_up(no, &connect, now);
@@ -367,14 +379,35 @@ impl Hub {
             return;
         };
         if qos > 0 {
-            let is_new = link.open.insert(id);
-            let over = link.open.len() > link.receive_max;
+            let is_new = link.open.insert(id) || link.misled;
+            let over = link.open.len() > link.receive_max && !link.misled;
             if !is_new {
                 self.violation("a packet number that is still open");
             }
             if over {
                 self.violation("more messages than the receive maximum");
             }
+        }
+        if self.faults.watch {
+            let link = &self.links[&no];
+            self.seen.push(Seen {
+                link: no.0,
+                after: now.saturating_sub(link.taken_on),
+                topic: publish.topic.clone(),
+                payload: publish.payload.clone(),
+                properties: publish.properties.clone(),
+            });
+        }
+        if let Some((bytes, reason)) = &self.faults.poison
+            && publish
+                .payload
+                .windows(bytes.len().max(1))
+                .any(|part| part == bytes)
+            && qos > 0
+        {
+            self.facts.refused += 1;
+            self.write_ack((no, id, *reason), now);
+            return;
         }
         let refused = self.chance(self.faults.refuse);
         if refused && qos > 0 {
@@ -450,7 +483,7 @@ impl Hub {
 
     fn write_ack(&mut self, (no, id, reason): Ack, now: Duration) {
         if let Some(link) = self.links.get_mut(&no) {
-            link.open.remove(&id);
+            link.misled |= !link.open.remove(&id);
             let bytes = codec::pub_ack(link.version, id, reason);
             self.write(no, bytes, now);
         }

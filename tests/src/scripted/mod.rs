@@ -18,5 +18,5 @@ mod session;
 mod tests;
 
 pub use codec::Version;
-pub use faults::{Act, Disk, Facts, Faults, Forget, PerMille};
+pub use faults::{Act, Disk, Facts, Faults, Forget, PerMille, Seen};
 pub use server::Broker;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::faults::{Act, Facts, Faults};
+use super::faults::{Act, Facts, Faults, Seen};
 use super::hub::{Hub, LinkNo, Out};
 
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -22,6 +22,7 @@ enum Event {
     Closed(LinkNo),
     Set(Box<Faults>, SyncSender<()>),
     Act(Act, SyncSender<()>),
+    TakeSeen(SyncSender<Vec<Seen>>),
     Stop,
 }
 
@@ -110,6 +111,18 @@ impl Broker {
         lock(&self.shared.facts).clone()
     }
 
+    /// Messages of clients since it was called last, while [`Faults::watch`] is set.
+    ///
+    /// # Panics
+    /// When the broker's thread has ended.
+    #[must_use]
+    pub fn take_seen(&self) -> Vec<Seen> {
+        let (done, waits) = sync_channel(1);
+        let told = self.events.send(Event::TakeSeen(done));
+        let seen = told.ok().and_then(|()| waits.recv().ok());
+        seen.expect("the broker's thread runs as long as its handle")
+    }
+
     fn tell(&self, event: impl FnOnce(SyncSender<()>) -> Event) {
         let (done, waits) = sync_channel(1);
         let told = self.events.send(event(done)).is_ok() && waits.recv().is_ok();
@@ -160,6 +173,10 @@ impl Work {
                 Some(Event::Closed(no)) => {
                     self.links.remove(&no);
                     self.hub.on_closed(no, true, now);
+                }
+                Some(Event::TakeSeen(done)) => {
+                    // It fails when the test has gone away meanwhile.
+                    let _ = done.send(self.hub.take_seen());
                 }
                 Some(Event::Set(faults, done)) => {
                     *lock(&self.shared.deaf) = faults.deaf;

@@ -37,7 +37,8 @@ impl Session {
             filters: BTreeMap::new(),
             queue: VecDeque::new(),
             unacked: VecDeque::new(),
-            next_id: 0,
+            // Soon past the largest number, so that every test sees it come round.
+            next_id: u16::MAX - 20,
             receive_max: 1,
             expiry: Duration::ZERO,
             ends: None,

@@ -123,7 +123,8 @@ fn no_more_than_the_receiver_takes_goes_out_and_what_it_did_not_ack_comes_again(
         rig.publishes(id, payload);
     }
     assert_eq!(rig.heard().1, texts(&["a", "b"]), "it takes two");
-    rig.hub.on_bytes(RECEIVER, &[0x40, 2, 0, 1], NOW);
+    // The first number of a session is 20 before the last there is.
+    rig.hub.on_bytes(RECEIVER, &[0x40, 2, 0xff, 0xec], NOW);
     assert_eq!(rig.heard().1, texts(&["c"]));
     rig.hub.on_closed(RECEIVER, true, NOW);
     rig.joins(RECEIVER, "receiver");

@@ -4,6 +4,7 @@
 // Helpers of tests are tests too; clippy's own exception ends at `#[test]`.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod outages;
 mod rig;
 mod rounds;
 mod schedule;

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     /// More lines of `[forward]`, of `[upstream]`, and more sections.
     pub(crate) forward: String,
     pub(crate) upstream: String,
+    /// More lines of `[log]`.
+    pub(crate) log: String,
     pub(crate) sections: String,
 }
 
@@ -48,6 +50,7 @@ impl Default for Plan {
             partitions: 1,
             forward: "ack_timeout = \"500ms\"\nbackoff_max = \"200ms\"\n".to_owned(),
             upstream: "backoff_max = \"200ms\"\n".to_owned(),
+            log: String::new(),
             sections: String::new(),
         }
     }
@@ -147,6 +150,38 @@ impl Rig {
         all.iter().map(SimSnapshot::produced_in_all).sum()
     }
 
+    /// Readings that the gateway has on its disk, as the devices know.
+    pub(crate) fn acked(&self) -> u64 {
+        let all = self.sim.snapshot();
+        all.iter().map(|device| device.acked).sum()
+    }
+
+    /// Readings that the devices had to drop.
+    pub(crate) fn lost(&self) -> u64 {
+        let all = self.sim.snapshot();
+        all.iter().map(|device| device.gaps).sum()
+    }
+
+    /// What the gateway's log takes on disk.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        bytes_below(&self.dir.path().join("gateway"))
+    }
+
+    /// The gateway forwards and the receiver is there.
+    #[track_caller]
+    pub(crate) fn connected(&mut self) {
+        wait::until("both are connected", LIMIT, || {
+            let forward = self.agent_says()?["forward"].take();
+            let both = forward["connected"] == true && forward["receiver_online"] == true;
+            both.then_some(()).ok_or_else(|| forward.to_string())
+        });
+        self.all_run();
+    }
+
+    pub(crate) fn sampling_stops(&self) {
+        self.sim.stop_sampling();
+    }
+
     /// The devices produce `more` readings, whoever takes them.
     #[track_caller]
     pub(crate) fn goes_on(&mut self, more: u64) {
@@ -178,7 +213,11 @@ impl Rig {
             let forward = self.agent_says()?["forward"].take();
             let receiver = self.receiver_says()?;
             let of = |value: &Value, key: &str| value[key].as_u64().unwrap_or(u64::MAX);
-            let applied = of(&receiver, "readings") + of(&receiver, "gap_readings");
+            // What is declared missing is judged by its offsets.
+            let applied = ["readings", "gap_readings", "missing"]
+                .map(|key| of(&receiver, key))
+                .iter()
+                .sum::<u64>();
             let there = applied >= produced
                 && of(&receiver, "holes") == 0
                 && of(&forward, "unconfirmed") == 0;
@@ -223,6 +262,17 @@ impl Rig {
     }
 }
 
+/// Length of all files below a folder; one that goes meanwhile has none.
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => bytes_below(&entry.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
+
 fn devices(plan: &Plan) -> SimDevices {
     SimDevices::spawn(SimConfig {
         devices: plan.devices,
@@ -243,13 +293,14 @@ fn config_text(plan: &Plan, sim: &SimDevices, broker: u16) -> String {
         partitions,
         forward,
         upstream,
+        log,
         sections,
         ..
     } = plan;
     let mut text = format!(
         "[agent]\ngateway = \"{GATEWAY}\"\ndata_dir = \"gateway\"\nlinger = \"5ms\"\n\
-         partitions = {partitions}\n[log]\ngroup = \"1ms\"\n\
-         [forward]\nbroker = \"127.0.0.1:{broker}\"\n{forward}\
+         partitions = {partitions}\n[log]\ngroup = \"1ms\"\n{log}\
+         [[forward]]\nbroker = \"127.0.0.1:{broker}\"\n{forward}\
          [upstream]\ndata_dir = \"upstream\"\nbroker = \"127.0.0.1:{broker}\"\n{upstream}\
          [engine]\nout_of_order = \"100ms\"\n\
          [[window]]\nname = \"second\"\nkind = \"tumbling\"\nsize = \"1s\"\n\

@@ -88,7 +88,7 @@ fn every_row_of_the_table_names_a_test_that_exists_or_the_bench() {
         }
     }
     assert!(wrong.is_empty(), "{TABLE}:\n{}", wrong.join("\n"));
-    assert!(seen.len() > 40, "only {} rows", seen.len());
+    assert!(seen.len() > 75, "only {} rows", seen.len());
 }
 
 #[test]
