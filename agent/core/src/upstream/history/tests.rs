@@ -1,3 +1,5 @@
+//! Histories against tables of cases and a model that knows every offset.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
