@@ -180,38 +180,7 @@ impl Line<'_> {
         let [a, b, c, d, e, f] = place;
         match self {
             Self::Record(series, Record::Reading(reading)) => {
-                let series = &series[usize::from(reading.series)];
-                let device = series.uid.to_string();
-                let is_ok = reading.quality == Quality::Ok;
-                let figure = Figure {
-                    value: reading.value,
-                    kind: series.kind,
-                };
-                let scale = match series.kind {
-                    ValueKind::Scaled { scale } => Some(i64::from(scale)),
-                    ValueKind::Double => None,
-                };
-                let unsynced = reading.is_unsynced();
-                let uncertainty = (!unsynced).then_some(i64::from(reading.uncertainty_us));
-                to.row(&[
-                    a,
-                    b,
-                    c,
-                    d,
-                    e,
-                    f,
-                    Cell::Text(&device),
-                    Cell::Unsigned(series.boot.0.into()),
-                    Cell::Unsigned(reading.ordinal.0),
-                    Cell::Text(&series.name),
-                    Cell::Time(reading.time),
-                    Cell::Double(figure.to_f64().filter(|_| is_ok)),
-                    Cell::MaybeInteger(scale),
-                    Cell::Text(&series.unit),
-                    Cell::Text(quality_name(reading.quality)),
-                    Cell::Bool(unsynced),
-                    Cell::MaybeInteger(uncertainty),
-                ])
+                write_reading(place, &series[usize::from(reading.series)], reading, to)
             }
             Self::Record(_, Record::Gap(gap)) => to.row(&[
                 a,
@@ -257,6 +226,44 @@ impl Line<'_> {
             ]),
         }
     }
+}
+
+fn write_reading(
+    [a, b, c, d, e, f]: [Cell<'_>; PLACE_COLUMNS],
+    series: &Series,
+    reading: &ReadingRecord,
+    to: &mut dyn Table,
+) -> io::Result<()> {
+    let is_ok = reading.quality == Quality::Ok;
+    let figure = Figure {
+        value: reading.value,
+        kind: series.kind,
+    };
+    let scale = match series.kind {
+        ValueKind::Scaled { scale } => Some(i64::from(scale)),
+        ValueKind::Double => None,
+    };
+    let unsynced = reading.is_unsynced();
+    let uncertainty = (!unsynced).then_some(i64::from(reading.uncertainty_us));
+    to.row(&[
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        Cell::Text(&series.uid.to_string()),
+        Cell::Unsigned(series.boot.0.into()),
+        Cell::Unsigned(reading.ordinal.0),
+        Cell::Text(&series.name),
+        Cell::Time(reading.time),
+        Cell::Double(figure.to_f64().filter(|_| is_ok)),
+        Cell::MaybeInteger(scale),
+        Cell::Text(&series.unit),
+        Cell::Text(quality_name(reading.quality)),
+        Cell::Bool(unsynced),
+        Cell::MaybeInteger(uncertainty),
+    ])
 }
 
 /// The time of an engine's row: the end of its window, or of its reading.
