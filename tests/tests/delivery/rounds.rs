@@ -4,11 +4,12 @@
 use std::any::Any;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use forebay_tests::judge::{each_once, offsets_once};
+use forebay_tests::postgres::Postgres;
 use forebay_tests::scripted::{Facts, Faults};
 
 use super::rig::{Plan, Rig};
@@ -46,11 +47,13 @@ fn report(what: impl Display) {
 struct Kind {
     sink: String,
     protocol: String,
+    /// Of the sink postgres: each round has a schema of its own.
+    server: Option<Arc<Postgres>>,
 }
 
 impl Kind {
     fn replay(&self, seed: u64) -> String {
-        let Self { sink, protocol } = self;
+        let Self { sink, protocol, .. } = self;
         format!(
             "replay: cargo xtask torture delivery --rounds 1 --seed {seed} --sink {sink} --protocol {protocol}"
         )
@@ -63,7 +66,11 @@ impl Kind {
             partitions: schedule.partitions,
             ..Plan::default()
         };
-        let Self { sink, protocol } = self;
+        let Self { sink, protocol, .. } = self;
+        if let Some(server) = &self.server {
+            let section = server.section();
+            plan.sections += &format!("{section}schema = \"round_{seed}\"\n");
+        }
         let client = format!("protocol = \"{protocol}\"\n");
         let Schedule { window, order, .. } = schedule;
         plan.forward += &format!("{client}window = {window}\norder = \"{order}\"\n");
@@ -258,8 +265,12 @@ fn run(first: u64, rounds: u64, jobs: u64, kind: &Kind) -> (Sums, Vec<String>) {
 #[test]
 fn what_a_lying_broker_and_kills_leave_is_upstream_once_or_declared_lost() {
     let (rounds, first) = (asked(ROUNDS_VAR, ROUNDS), asked(SEED_VAR, 1));
+    let sink = word(SINK_VAR, "embedded");
+    // A kill of a process loses nothing that was not synced.
+    let server = || Arc::new(Postgres::start_with("fsync = off"));
     let kind = Kind {
-        sink: word(SINK_VAR, "embedded"),
+        server: (sink == "postgres").then(server),
+        sink,
         protocol: word(PROTOCOL_VAR, "5"),
     };
     let (sums, failed) = run(first, rounds, asked(JOBS_VAR, JOBS), &kind);
