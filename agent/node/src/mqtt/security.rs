@@ -177,12 +177,10 @@ impl Material {
 }
 
 fn unfit(error: &rustls::Error) -> String {
-    match error {
-        rustls::Error::InconsistentKeys(_) => {
-            String::from("is not the key of the certificate in cert_file")
-        }
-        other => format!("cannot be used with the certificate in cert_file: {other}"),
+    if matches!(error, rustls::Error::InconsistentKeys(_)) {
+        return String::from("is not the key of the certificate in cert_file");
     }
+    format!("cannot be used with the certificate in cert_file: {error}")
 }
 
 fn server_name(name: &Placed<String>) -> Result<ServerName<'static>, ConfigError> {

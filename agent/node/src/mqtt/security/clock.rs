@@ -40,6 +40,10 @@ impl Peer {
 }
 
 /// What is wrong with the broker's certificate.
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the library's own, which may get more variants"
+)]
 pub(in crate::mqtt) fn sentence(error: &CertificateError, clock: LocalClock) -> String {
     match error {
         CertificateError::NotValidYetContext { time, not_before } => {
@@ -134,10 +138,10 @@ fn is_unset(now: UnixTime) -> bool {
 pub(in crate::mqtt) fn time_text(time: UnixTime) -> String {
     let us = time.as_secs().checked_mul(1_000_000);
     let us = us.and_then(|us| i64::try_from(us).ok()).unwrap_or(i64::MAX);
-    match utc::time_value(EventTime(us)) {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    }
+    let value = utc::time_value(EventTime(us));
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A name that the broker chose: one line, not too long.
