@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
     /// A LEB128 value.
     ///
     /// # Errors
-    /// When it does not end or does not fit 64 bits.
+    /// When it does not end, does not fit 64 bits, or is longer than its value needs.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         match self.bytes.get(self.position) {
@@ -152,6 +152,10 @@ impl<'a> Reader<'a> {
             }
             value |= bits << (7 * index);
             if byte & 0x80 == 0 {
+                // A longer form than needed: no writer writes it.
+                if byte == 0 {
+                    return Err(self.malformed());
+                }
                 return Ok(value);
             }
         }
@@ -202,6 +206,9 @@ mod tests {
         let mut too_big = [0xff; 10];
         too_big[9] = 2;
         assert!(Reader::new(&too_big).varint().is_err(), "over 64 bits");
+        for longer in [&[0x80, 0][..], &[0xff, 0], &[0xff, 0x80, 0]] {
+            assert!(Reader::new(longer).varint().is_err(), "{longer:02x?}");
+        }
     }
 
     proptest! {
