@@ -34,7 +34,7 @@ pub(super) fn write(dir: &Path, bytes: u64) -> Result<Backlog, String> {
     write_of(dir, bytes, BLOCK_RECORDS_MAX)
 }
 
-/// As [`write`], of blocks of so many readings at the most.
+/// As [`write()`], of blocks of so many readings at the most.
 pub(super) fn write_of(dir: &Path, bytes: u64, readings: usize) -> Result<Backlog, String> {
     let (mut store, opened) = open_store(dir, StoreSettings::default())?;
     let fail = |error: StoreError| error.to_string();
