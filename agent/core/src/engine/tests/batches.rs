@@ -264,8 +264,7 @@ proptest! {
             let mut run = Run::new(&config, 1000);
             given.iter().for_each(|given| run.reading(odd(*given)));
             let (out, engine) = run.end();
-            let late: Vec<_> = engine.late_derived().map(|(name, n)| (name.to_owned(), n)).collect();
-            (final_results(&out), engine.counters(), late)
+            (final_results(&out), engine.counters())
         };
         let (want, got) = (run(&in_order), run(&mixed));
         let only = |a: &Results, b: &Results| -> Vec<String> {
@@ -280,8 +279,9 @@ proptest! {
             mixed.join("\n"),
             config.windows.iter().map(short).collect::<Vec<_>>(),
         );
+        // Not how many rows came late to a window over windows: those that were written
+        // again do, as often as they were.
         prop_assert_eq!(got.1, want.1);
-        prop_assert_eq!(got.2, want.2);
     }
 }
 
