@@ -5,6 +5,7 @@ pub mod certificates;
 pub mod judge;
 pub mod line;
 pub mod mosquitto;
+pub mod namespace;
 pub mod postgres;
 pub mod powercut;
 pub mod process;

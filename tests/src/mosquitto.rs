@@ -4,6 +4,7 @@
 //! Always holds: `start` returns when it listens, `stop` when it is gone and
 //! its disk is written. Waits at most [`START_MAX`]; knows nothing of MQTT.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::namespace::Namespace;
 use crate::process::{END_LIMIT, send};
 use crate::wait;
 
@@ -30,6 +32,9 @@ pub struct Mosquitto {
     port: u16,
     websocket_port: u16,
     extra: String,
+    /// What starts it: the program, and the words before its own.
+    command: (OsString, Vec<OsString>),
+    address: String,
     running: Option<Running>,
 }
 
@@ -57,6 +62,22 @@ impl Mosquitto {
     /// When it cannot be started; says how to install it.
     #[must_use]
     pub fn start_with(extra: &str) -> Self {
+        Self::start_as(&Command::new(program()), "127.0.0.1", extra)
+    }
+
+    /// As [`Mosquitto::start_with`], within a namespace and at its address.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn start_within(namespace: &Namespace, extra: &str) -> Self {
+        let command = namespace.command(program());
+        Self::start_as(&command, namespace.address(), extra)
+    }
+
+    fn start_as(command: &Command, address: &str, extra: &str) -> Self {
+        let words = command.get_args().map(ToOwned::to_owned).collect();
+        let command = (command.get_program().to_owned(), words);
         let mut failures = String::new();
         for _ in 0..PORT_TRIES {
             let mut broker = Self {
@@ -64,6 +85,8 @@ impl Mosquitto {
                 port: free_port(),
                 websocket_port: free_port(),
                 extra: extra.to_owned(),
+                command: command.clone(),
+                address: address.to_owned(),
                 running: None,
             };
             match broker.spawn() {
@@ -74,7 +97,13 @@ impl Mosquitto {
         panic!("mosquitto does not start:\n{failures}");
     }
 
-    /// The port on 127.0.0.1.
+    /// The address it listens at: 127.0.0.1, or that of its namespace.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The port at its address.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -138,12 +167,9 @@ impl Mosquitto {
     fn spawn(&mut self) -> Result<(), String> {
         let config = self.dir.path().join("mosquitto.conf");
         std::fs::write(&config, self.config()).expect("a temporary file can be written");
-        let program = if Path::new("/usr/sbin/mosquitto").exists() {
-            "/usr/sbin/mosquitto"
-        } else {
-            "mosquitto"
-        };
+        let (program, words) = &self.command;
         let mut child = Command::new(program)
+            .args(words)
             .arg("-c")
             .arg(&config)
             .stdin(Stdio::null())
@@ -151,7 +177,10 @@ impl Mosquitto {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| {
-                panic!("{program}: {error}. This test needs it: apt-get install mosquitto")
+                panic!(
+                    "{}: {error}. This test needs it: apt-get install mosquitto",
+                    program.display()
+                )
             });
         let stderr = child.stderr.take().expect("stderr is piped");
         let (lines, log) = sync_channel(LOG_LINES_MAX);
@@ -168,19 +197,26 @@ impl Mosquitto {
     }
 
     fn config(&self) -> String {
-        let port = self.port;
+        let (port, address) = (self.port, &self.address);
         let websocket = format!(
-            "listener {} 127.0.0.1\nprotocol websockets\n",
+            "listener {} {address}\nprotocol websockets\n",
             self.websocket_port
         );
         let extra = self.extra.replace("websocket\n", &websocket);
         let dir = self.dir.path().display();
         // As root it would else become a user who cannot write here.
         format!(
-            "user root\nlistener {port} 127.0.0.1\nallow_anonymous true\npersistence true\n\
+            "user root\nlistener {port} {address}\nallow_anonymous true\npersistence true\n\
              persistence_location {dir}/\nautosave_interval 1\nlog_dest stderr\nlog_type all\n\
              {extra}\n"
         )
+    }
+}
+
+fn program() -> &'static str {
+    match Path::new("/usr/sbin/mosquitto").exists() {
+        true => "/usr/sbin/mosquitto",
+        false => "mosquitto",
     }
 }
 

@@ -128,6 +128,28 @@ fn a20_a37_a_backlog_moves_within_a_second_of_the_connack_without_new_data() {
     check(&mut rig);
 }
 
+/// Each setting of how things are sent that the reference names, beside the defaults.
+#[test]
+fn a23_an_outage_costs_nothing_under_each_setting() {
+    for (forward, upstream) in [
+        ("format = \"compact\"\norder = \"live_first\"\n", ""),
+        ("format = \"json\"\ncompress = \"zstd\"\nwindow = 4\n", ""),
+        ("protocol = \"3.1.1\"\n", "protocol = \"3.1.1\"\n"),
+        ("rate = 2000\nmax_message = \"4KiB\"\n", "workers = 2\n"),
+    ] {
+        let mut plan = Plan::default();
+        plan.forward.push_str(forward);
+        plan.upstream.push_str(upstream);
+        let mut rig = Rig::start(&plan);
+        rig.connected();
+        rig.broker.set(down());
+        rig.broker.act(Act::Cut);
+        rig.goes_on(300);
+        rig.broker.set(good());
+        check(&mut rig);
+    }
+}
+
 #[test]
 fn a26_a_reconnect_sends_what_was_not_acked_once() {
     let mut rig = Rig::start(&patient());

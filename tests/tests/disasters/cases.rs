@@ -3,6 +3,7 @@
 use std::fs;
 
 use forebay_tests::judge::offsets_once;
+use forebay_tests::namespace;
 
 use super::rig::{Rig, check_no_offset_twice, check_none_missing, copy, readings};
 
@@ -118,6 +119,32 @@ fn the_receiver_loses_its_sink() {
     fs::remove_dir_all(rig.path("upstream")).unwrap();
     rig.receiver_starts();
     rig.goes_on(SOME);
+    rig.settle();
+    let produced = rig.produced();
+    let rows = rig.rows();
+    check_none_missing(&rows, &produced, &[]);
+    check_each_once(&rows);
+    offsets_once(&rows, &[]).unwrap();
+}
+
+/// No FIN and no RST: neither side is told, also not while a backlog is on its way.
+#[test]
+fn b22_a_link_cut_without_a_word_loses_nothing() {
+    if !namespace::may_open("cases::b22_a_link_cut_without_a_word_loses_nothing") {
+        return;
+    }
+    let mut rig = Rig::start_apart();
+    rig.goes_on(SOME);
+    for _ in 0..3 {
+        rig.link_is_cut();
+        rig.goes_on(SOME);
+        rig.link_is_mended();
+        rig.forward_says("the backlog is on its way", |forward| {
+            forward["backlog_readings"].as_u64() < Some(SOME)
+        });
+        rig.link_is_cut();
+        rig.link_is_mended();
+    }
     rig.settle();
     let produced = rig.produced();
     let rows = rig.rows();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use forebay_node::local;
@@ -13,7 +14,8 @@ use forebay_node::sim::{
 };
 use forebay_tests::judge::hex;
 use forebay_tests::mosquitto::Mosquitto;
-use forebay_tests::process::{Running, ask};
+use forebay_tests::namespace::Namespace;
+use forebay_tests::process::{Running, ask, forebay_bin};
 use forebay_tests::wait;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -34,11 +36,22 @@ pub(super) struct Rig {
     receiver: Option<Running>,
     sim: SimDevices,
     dir: TempDir,
+    /// Where broker and receiver are, if not here.
+    apart: Option<Namespace>,
 }
 
 impl Rig {
     /// All parts run.
     pub(super) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// All parts run, broker and receiver at the far end of a link that can be cut.
+    pub(super) fn start_apart() -> Self {
+        Self::start_with(Some(Namespace::open()))
+    }
+
+    fn start_with(apart: Option<Namespace>) -> Self {
         let sim = SimDevices::spawn(SimConfig {
             devices: DEVICES,
             host_sensors: false,
@@ -51,12 +64,18 @@ impl Rig {
             ..SimConfig::default()
         })
         .unwrap();
+        let all_queued = "max_queued_messages 0";
+        let broker = match &apart {
+            None => Mosquitto::start_with(all_queued),
+            Some(namespace) => Mosquitto::start_within(namespace, all_queued),
+        };
         let mut rig = Self {
-            broker: Mosquitto::start_with("max_queued_messages 0"),
+            broker,
             agent: None,
             receiver: None,
             sim,
             dir: tempfile::tempdir().unwrap(),
+            apart,
         };
         rig.receiver_starts();
         rig.agent_starts("gateway");
@@ -69,14 +88,14 @@ impl Rig {
 
     /// The config of a gateway with this disk.
     fn config(&self, disk: &str) -> PathBuf {
-        let port = self.broker.port();
+        let broker = format!("{}:{}", self.broker.address(), self.broker.port());
         let mut text = format!(
             "[agent]\ngateway = \"gw\"\ndata_dir = \"{disk}\"\nlinger = \"5ms\"\n\
              [log]\ngroup = \"5ms\"\n\
              [query]\nsocket = \"agent.sock\"\n\
-             [forward]\nbroker = \"127.0.0.1:{port}\"\nack_timeout = \"1s\"\nbackoff_max = \"200ms\"\n\
+             [forward]\nbroker = \"{broker}\"\nack_timeout = \"1s\"\nbackoff_max = \"200ms\"\n\
              [upstream]\ndata_dir = \"upstream\"\nsocket = \"upstream.sock\"\n\
-             broker = \"127.0.0.1:{port}\"\nbackoff_max = \"200ms\"\n"
+             broker = \"{broker}\"\nbackoff_max = \"200ms\"\n"
         );
         for info in self.sim.devices() {
             let SimPlace::Tcp(at) = info.place else {
@@ -92,19 +111,47 @@ impl Rig {
         file
     }
 
-    fn run(&self, verb: &str, disk: &str) -> Running {
-        let config = self.config(disk);
-        let args = [verb, "--config", config.to_str().unwrap()];
-        Running::forebay(verb, &args, self.dir.path())
+    fn run(&self, mut command: Command, verb: &str, disk: &str) -> Running {
+        command.args([verb, "--config"]).arg(self.config(disk));
+        Running::start(verb, command, self.dir.path())
     }
 
     /// Starts the agent on a disk of this name.
     pub(super) fn agent_starts(&mut self, disk: &str) {
-        self.agent = Some(self.run("run", disk));
+        let command = Command::new(forebay_bin());
+        self.agent = Some(self.run(command, "run", disk));
     }
 
     pub(super) fn receiver_starts(&mut self) {
-        self.receiver = Some(self.run("upstream", "gateway"));
+        let command = match &self.apart {
+            None => Command::new(forebay_bin()),
+            Some(namespace) => namespace.command(forebay_bin().to_str().unwrap()),
+        };
+        self.receiver = Some(self.run(command, "upstream", "gateway"));
+    }
+
+    /// The link to broker and receiver is cut, and the agent has found out.
+    #[track_caller]
+    pub(super) fn link_is_cut(&self) {
+        self.apart.as_ref().unwrap().cut();
+        self.forward_says("the agent gives the connection up", |forward| {
+            forward["connected"] == false
+        });
+    }
+
+    pub(super) fn link_is_mended(&self) {
+        self.apart.as_ref().unwrap().mend();
+    }
+
+    /// What the agent's destination says becomes so.
+    #[track_caller]
+    pub(super) fn forward_says(&self, what: &str, is: impl Fn(&Value) -> bool) {
+        wait::until(what, LIMIT, || {
+            let forward = self.agent_says()?["forward"].take();
+            is(&forward)
+                .then_some(())
+                .ok_or_else(|| forward.to_string())
+        });
     }
 
     pub(super) fn agent_dies(&mut self) {

@@ -19,7 +19,7 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 4] = [
+const PROGRAMS: [Program; 5] = [
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",
@@ -39,6 +39,11 @@ const PROGRAMS: [Program; 4] = [
         name: "postgres",
         package: "postgresql",
         purpose: "is the database of the receiver's PostgreSQL sink",
+    },
+    Program {
+        name: "ip",
+        package: "iproute2",
+        purpose: "makes the network that a test cuts",
     },
 ];
 

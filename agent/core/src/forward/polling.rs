@@ -155,7 +155,7 @@ impl Forward {
             send,
             topic: self.gateway.data_topic(&place.stream, id.partition),
             payload,
-            user_properties: id.user_properties(replayed),
+            user_properties: self.config.encoding.user_properties(&id, replayed),
         })
     }
 

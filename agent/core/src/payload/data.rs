@@ -124,8 +124,7 @@ impl MessageId {
 
     /// The identity as MQTT user properties, for those that route without
     /// reading payloads. `replayed` marks what is sent again or late.
-    #[must_use]
-    pub fn user_properties(&self, replayed: bool) -> Vec<(String, String)> {
+    pub(super) fn user_properties(&self, replayed: bool) -> Vec<(String, String)> {
         let pair = |key: &str, value: String| (key.to_owned(), value);
         vec![
             pair("v", PAYLOAD_VERSION.to_string()),

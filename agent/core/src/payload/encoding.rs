@@ -33,6 +33,17 @@ pub struct Encoding {
 }
 
 impl Encoding {
+    /// What stands beside the payload of a message, as MQTT user properties. Compact
+    /// messages have only `replayed`: with the rest they would be twice as long where few
+    /// readings come together, and who reads them finds the identity in front.
+    #[must_use]
+    pub fn user_properties(&self, id: &MessageId, replayed: bool) -> Vec<(String, String)> {
+        match self.format {
+            Format::Json => id.user_properties(replayed),
+            Format::Compact => vec![("replayed".to_owned(), replayed.to_string())],
+        }
+    }
+
     /// The payload of the records `id.first..=id.last` of a block, all of which it holds.
     ///
     /// # Errors

@@ -389,7 +389,16 @@ fn unknown_keys_are_passed_over() {
 #[test]
 fn user_properties_name_the_message() {
     let (id, _) = render(&golden_block());
-    let properties = id.user_properties(true);
+    let beside = |format, replayed| {
+        let encoding = Encoding {
+            format,
+            zstd: false,
+        };
+        encoding.user_properties(&id, replayed)
+    };
+    let compact = beside(Format::Compact, false);
+    assert_eq!(compact, [("replayed".to_owned(), "false".to_owned())]);
+    let properties = beside(Format::Json, true);
     let of = |key: &str| {
         properties
             .iter()
