@@ -106,7 +106,7 @@ impl Common {
             wants,
             aggregates,
             source: spec.from,
-            lag: lag_of(spec, config),
+            lag: lag_and_delay(spec, config).0,
             value_at,
             merge: spec.merge,
             source_moves: match spec.from {
@@ -186,23 +186,26 @@ impl Common {
     }
 }
 
-/// How far an operator's watermarks are behind those of the readings. A line over a
-/// window that writes only what is final would find each of its rows late; windows take
-/// them as revisions.
-fn lag_of(spec: &WindowSpec, config: &EngineConfig) -> i64 {
-    let Source::Window(from) = spec.from else {
-        return 0;
+/// How far an operator's watermarks are behind those of the readings, and how far behind
+/// them it writes a row at the latest, as long as no reading is late. A line would find
+/// rows late that its source, or what that reads, writes only when they are final: it
+/// waits for them. Windows take such rows as revisions.
+fn lag_and_delay(spec: &WindowSpec, config: &EngineConfig) -> (i64, i64) {
+    let (source_lag, source_delay) = match spec.from {
+        Source::Readings => (0, 0),
+        Source::Window(from) => lag_and_delay(&config.windows[usize::from(from)], config),
     };
-    let source = &config.windows[usize::from(from)];
-    let writes_lines = match spec.kind {
-        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => true,
-        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => false,
+    let lag = match spec.kind {
+        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => source_delay,
+        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => {
+            source_lag
+        }
     };
-    let own = match source.emit {
-        Emit::FinalOnly if writes_lines => config.time.allowed_lateness.0,
-        Emit::FinalOnly | Emit::OnClose | Emit::EveryUpdate => 0,
+    let delay = match spec.emit {
+        Emit::FinalOnly => lag.saturating_add(config.time.allowed_lateness.0),
+        Emit::OnClose | Emit::EveryUpdate => lag.max(source_delay),
     };
-    lag_of(source, config).saturating_add(own)
+    (lag, delay)
 }
 
 /// A watermark as it is passed on; the end of time is the end of all.

@@ -162,20 +162,25 @@ impl<'a> Model<'a> {
         self.put_in_order(at);
     }
 
-    /// Watermarks as sources pass them on: to lines over one that writes only what is
-    /// final they are behind by the allowed lateness.
+    /// Watermarks as sources pass them on: to lines they are behind by the longest that
+    /// what they read, directly or not, may hold rows back to write only what is final.
     fn passed_on(&self, at: usize, watermarks: &Watermarks) -> Watermarks {
-        let (mut lag, mut reader) = (0, &self.config.windows[at]);
-        while let Source::Window(source) = reader.from {
-            let source = &self.config.windows[usize::from(source)];
+        let mut chain = vec![&self.config.windows[at]];
+        while let Source::Window(source) = chain[chain.len() - 1].from {
+            chain.push(&self.config.windows[usize::from(source)]);
+        }
+        let (mut lag, mut held) = (0, 0);
+        for window in chain.iter().rev() {
             let is_line = matches!(
-                reader.kind,
+                window.kind,
                 WindowKind::Sliding { .. } | WindowKind::Rows { .. }
             );
-            if source.emit == Emit::FinalOnly && is_line {
-                lag += self.config.time.allowed_lateness.0;
+            if is_line {
+                lag = held;
             }
-            reader = source;
+            if window.emit == Emit::FinalOnly {
+                held = lag + self.config.time.allowed_lateness.0;
+            }
         }
         let passed = |at: i64| {
             if at == i64::MAX {
