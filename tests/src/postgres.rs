@@ -71,6 +71,9 @@ impl Postgres {
             child: None,
         };
         server.make_data();
+        // Once: receivers that run read it again whenever they connect.
+        let password = fs::write(server.password_file(), format!("{PASSWORD}\n"));
+        password.expect("the directory takes files");
         let mut failures = String::new();
         for _ in 0..PORT_TRIES {
             server.port = free_port();
@@ -113,15 +116,10 @@ impl Postgres {
         file
     }
 
-    /// Puts the role's password where a receiver's config can name it.
-    ///
-    /// # Panics
-    /// When the directory takes no file.
+    /// Where the role's password is, for a receiver's config.
     #[must_use]
     pub fn password_file(&self) -> PathBuf {
-        let file = self.dir.path().join("password");
-        fs::write(&file, format!("{PASSWORD}\n")).expect("the directory takes files");
-        file
+        self.dir.path().join("password")
     }
 
     /// The `[postgres]` section of a receiver's config.
