@@ -30,13 +30,22 @@ pub(super) enum Kept {
     Missing,
 }
 
-const READINGS: &[Column] = &[
-    ("log_id", Kind::Text),
-    ("stream", Kind::Text),
-    ("partition", Kind::Unsigned),
-    ("epoch", Kind::Unsigned),
-    ("nonce", Kind::Text),
-    ("offset", Kind::Unsigned),
+/// Columns of a table, behind those that say where a record stands.
+macro_rules! placed {
+    ($($column:expr),+ $(,)?) => {
+        &[
+            ("log_id", Kind::Text),
+            ("stream", Kind::Text),
+            ("partition", Kind::Unsigned),
+            ("epoch", Kind::Unsigned),
+            ("nonce", Kind::Text),
+            ("offset", Kind::Unsigned),
+            $($column),+
+        ]
+    };
+}
+
+const READINGS: &[Column] = placed![
     ("device", Kind::Text),
     ("boot", Kind::Unsigned),
     ("ordinal", Kind::Unsigned),
@@ -49,22 +58,8 @@ const READINGS: &[Column] = &[
     ("unsynced", Kind::Bool),
     ("uncertainty_us", Kind::MaybeInteger),
 ];
-const ROWS: &[Column] = &[
-    ("log_id", Kind::Text),
-    ("stream", Kind::Text),
-    ("partition", Kind::Unsigned),
-    ("epoch", Kind::Unsigned),
-    ("nonce", Kind::Text),
-    ("offset", Kind::Unsigned),
-    ("record", Kind::Member),
-];
-const GAP_COLUMNS: &[Column] = &[
-    ("log_id", Kind::Text),
-    ("stream", Kind::Text),
-    ("partition", Kind::Unsigned),
-    ("epoch", Kind::Unsigned),
-    ("nonce", Kind::Text),
-    ("offset", Kind::Unsigned),
+const ROWS: &[Column] = placed![("record", Kind::Member),];
+const GAP_COLUMNS: &[Column] = placed![
     ("gap", Kind::Text),
     ("device", Kind::Text),
     ("boot", Kind::Unsigned),
@@ -72,27 +67,12 @@ const GAP_COLUMNS: &[Column] = &[
     ("count", Kind::Unsigned),
     ("time", Kind::Time),
 ];
-const CLOCKS: &[Column] = &[
-    ("log_id", Kind::Text),
-    ("stream", Kind::Text),
-    ("partition", Kind::Unsigned),
-    ("epoch", Kind::Unsigned),
-    ("nonce", Kind::Text),
-    ("offset", Kind::Unsigned),
+const CLOCKS: &[Column] = placed![
     ("clock", Kind::Text),
     ("step_us", Kind::MaybeInteger),
     ("time", Kind::Time),
 ];
-const MISSING_COLUMNS: &[Column] = &[
-    ("log_id", Kind::Text),
-    ("stream", Kind::Text),
-    ("partition", Kind::Unsigned),
-    ("epoch", Kind::Unsigned),
-    ("nonce", Kind::Text),
-    ("offset", Kind::Unsigned),
-    ("missing", Kind::Text),
-    ("count", Kind::Unsigned),
-];
+const MISSING_COLUMNS: &[Column] = placed![("missing", Kind::Text), ("count", Kind::Unsigned),];
 
 /// Columns of each table that say where a record stands.
 pub(super) const PLACE_COLUMNS: usize = 6;
