@@ -112,6 +112,10 @@ pub const WINDOWS_MAX: usize = 256;
 pub const AGGREGATES_MAX: usize = 64;
 /// Names in a `channels` or `devices` list.
 pub const FILTER_NAMES_MAX: usize = 1024;
+/// Longest `where` of a side of a join, bytes.
+pub const FILTER_TEXT_BYTES_MAX: usize = 4096;
+/// Levels of `not` and parentheses in it: bounds the recursion that reads it.
+pub const FILTER_DEPTH_MAX: usize = 32;
 /// Longest name of a gateway, a device, a channel or a stream.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Longest window, offset or hop, us: with [`EVENT_TIME_MAX`] no start or end overflows.

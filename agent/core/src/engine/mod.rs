@@ -15,6 +15,7 @@ pub mod config;
 pub mod counters;
 mod device;
 mod figures;
+pub mod filter;
 mod grid;
 mod hopping;
 pub mod identity;
