@@ -31,6 +31,7 @@ fn engine(idle_after: IdleAfter) -> EngineConfig {
             ..TimeRules::default()
         },
         windows: vec![WindowSpec::new("w", WindowKind::Tumbling(grid))],
+        ..EngineConfig::default()
     }
 }
 

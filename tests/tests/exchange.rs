@@ -47,6 +47,7 @@ fn engine(across: bool) -> EngineConfig {
             ..TimeRules::default()
         },
         windows,
+        ..EngineConfig::default()
     }
 }
 

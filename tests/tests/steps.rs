@@ -89,6 +89,7 @@ fn engine(lateness: i64) -> EngineConfig {
             ..TimeRules::default()
         },
         windows: windows(),
+        ..EngineConfig::default()
     }
 }
 

@@ -415,6 +415,10 @@ impl Derive {
             let place = self.places[row.cause()];
             let index = match row.stream() {
                 StreamId::Window(index) => usize::from(index),
+                StreamId::Join(_) => {
+                    self.counters.rows_homeless += 1;
+                    continue;
+                }
                 StreamId::Late => windows,
                 StreamId::Quarantine => windows + 1,
             };

@@ -99,6 +99,8 @@ fn part_of(whole: &EngineConfig, places: &[usize]) -> EngineConfig {
     EngineConfig {
         time: whole.time.clone(),
         windows: windows.collect(),
+        tables: whole.tables.clone(),
+        joins: Vec::new(),
     }
 }
 

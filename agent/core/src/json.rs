@@ -1,6 +1,8 @@
 //! Single values as JSON, appended to bytes without an allocation of their own:
 //! integers, doubles, texts. Equal values give equal bytes on every machine.
-//! Knows no object, no array and no time.
+//! Knows no object, no array and no time; [`scan`] walks over what others wrote.
+
+pub mod scan;
 
 /// Digits of the largest u64.
 const DIGITS_MAX: usize = 20;

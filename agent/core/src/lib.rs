@@ -13,6 +13,8 @@ pub mod utc;
 
 pub mod record;
 
+pub mod change;
+
 pub mod ledger;
 
 pub mod link;

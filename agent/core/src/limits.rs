@@ -108,6 +108,19 @@ pub const SERIES_MAX: usize = 1 << 20;
 pub const SERIES_NAME_BYTES_MAX: usize = 255;
 /// Window operators of one pipeline.
 pub const WINDOWS_MAX: usize = 256;
+/// Tables of one pipeline.
+pub const TABLES_MAX: usize = 64;
+/// Joins of one pipeline.
+pub const JOINS_MAX: usize = 64;
+/// Keys of one table of which something is known, also that their row is gone.
+pub const TABLE_ROWS_MAX: usize = 1_000_000;
+/// Versions of one row: the oldest leave early.
+pub const TABLE_VERSIONS_MAX: usize = 1024;
+/// Readings and rows that one join or window holds until what they need is known; beyond,
+/// the oldest do not wait any longer.
+pub const JOIN_HELD_MAX: usize = 1 << 20;
+/// Columns of tables in the key of one window.
+pub const KEY_COLUMNS_MAX: usize = 8;
 /// Figures of one window.
 pub const AGGREGATES_MAX: usize = 64;
 /// Names in a `channels` or `devices` list.

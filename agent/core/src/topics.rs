@@ -313,6 +313,7 @@ mod tests {
         EngineConfig {
             time: TimeRules::default(),
             windows,
+            ..EngineConfig::default()
         }
     }
 
@@ -391,6 +392,7 @@ mod tests {
         let engine = EngineConfig {
             time: TimeRules::default(),
             windows: vec![window("a", 1), window("b", 2)],
+            ..EngineConfig::default()
         };
         let mut table = restore(&[]);
         let mut entries = BTreeMap::new();
@@ -443,6 +445,7 @@ mod tests {
                 .iter()
                 .map(|(name, size)| window(name, *size))
                 .collect(),
+            ..EngineConfig::default()
         };
         let base = pipeline_hash(&config(&[("a", 1), ("b", 2)], 5), 1);
         let same = pipeline_hash(&config(&[("a", 1), ("b", 2)], 5), 1);

@@ -74,6 +74,7 @@ fn config(partitions: u16) -> GatewayConfig {
                 ..TimeRules::default()
             },
             windows,
+            ..EngineConfig::default()
         },
         forward: Vec::new(),
         names: Names::default(),

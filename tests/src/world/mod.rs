@@ -148,6 +148,7 @@ pub fn engine_config() -> EngineConfig {
             WindowSpec::new("two_seconds", tumbling),
             WindowSpec::new("rolling", sliding),
         ],
+        ..EngineConfig::default()
     }
 }
 

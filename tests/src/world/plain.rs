@@ -33,6 +33,7 @@ fn config(partitions: u16) -> GatewayConfig {
         engine: EngineConfig {
             time: TimeRules::default(),
             windows: Vec::new(),
+            ..EngineConfig::default()
         },
         forward: vec![ForwardConfig::new(8, Span(2 * SECOND as i64))],
         names: Names::default(),

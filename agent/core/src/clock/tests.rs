@@ -33,6 +33,7 @@ fn engine(windows: usize, idle_after: IdleAfter) -> EngineConfig {
             ..TimeRules::default()
         },
         windows: vec![WindowSpec::new("w", kind); windows],
+        ..EngineConfig::default()
     }
 }
 

@@ -77,6 +77,7 @@ impl Fed {
         let config = EngineConfig {
             time: TimeRules::default(),
             windows,
+            ..EngineConfig::default()
         };
         let heads = BTreeMap::from([(at(FIRST), Offset(head))]);
         let commit = GroupCommit::new(Epoch(1), Span(0), heads);

@@ -2,21 +2,26 @@
 //! these and never sees text. Knows no file and no TOML.
 //!
 //! Bound: at most [`crate::limits::WINDOWS_MAX`] windows, each with at most
-//! [`crate::limits::AGGREGATES_MAX`] aggregates.
+//! [`crate::limits::AGGREGATES_MAX`] aggregates; [`crate::limits::TABLES_MAX`] tables and
+//! [`crate::limits::JOINS_MAX`] joins.
 
 use std::fmt;
 
+use crate::engine::filter::Filter;
 use crate::units::Span;
 
 pub use crate::engine::calendar::{CalendarUnit, Zone};
 
 /// The pipeline of one agent, or of one `forebay try`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct EngineConfig {
     pub time: TimeRules,
     /// In the order of their output: that of the config, but what a window reads
     /// stands before it.
     pub windows: Vec<WindowSpec>,
+    pub tables: Vec<TableSpec>,
+    /// In the order of their output, behind all windows.
+    pub joins: Vec<JoinSpec>,
 }
 
 /// The rules of event time that all operators share.
@@ -66,6 +71,9 @@ pub struct WindowSpec {
     /// Devices taken; `None` takes all.
     pub devices: Option<Vec<String>>,
     pub key: KeySpec,
+    /// What is in the key beside, from tables; at most
+    /// [`crate::limits::KEY_COLUMNS_MAX`].
+    pub key_columns: Vec<KeyColumn>,
     /// In the order in which they are written; never empty.
     pub aggregates: Vec<Aggregate>,
     pub emit: Emit,
@@ -86,6 +94,7 @@ impl WindowSpec {
             channels: None,
             devices: None,
             key: KeySpec::DEVICE_CHANNEL,
+            key_columns: Vec::new(),
             aggregates: vec![
                 Aggregate::Count,
                 Aggregate::Mean,
@@ -166,6 +175,151 @@ impl KeySpec {
         device: false,
         channel: true,
     };
+    /// Neither: all readings together, or by columns of tables alone.
+    pub const NONE: Self = Self {
+        device: false,
+        channel: false,
+    };
+}
+
+/// A column of a table in the key of a window: what the row of the reading's device (or
+/// channel, where the table's key is so named) says at the reading's time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Place in [`EngineConfig::tables`].
+    pub table: u16,
+    pub column: String,
+}
+
+/// How long versions of rows are kept, where the config does not say: 7 days.
+pub const HISTORY_DEFAULT: Span = Span(7 * 86_400_000_000);
+
+/// A table: its rows come as changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSpec {
+    /// Unique among tables.
+    pub name: String,
+    /// Key columns; never empty.
+    pub key: Vec<String>,
+    /// Its rows stand in the config: they are all there, and nothing is waited for.
+    pub is_static: bool,
+    /// How far behind the largest time seen a change may be.
+    pub out_of_order: Span,
+    /// Versions that ended longer ago than this may go.
+    pub history: Span,
+}
+
+impl TableSpec {
+    /// A table with all else at its default.
+    #[must_use]
+    pub fn new(name: &str, key: &[&str]) -> Self {
+        Self {
+            name: name.into(),
+            key: key.iter().map(ToString::to_string).collect(),
+            is_static: false,
+            out_of_order: TimeRules::default().out_of_order,
+            history: HISTORY_DEFAULT,
+        }
+    }
+}
+
+/// One join.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JoinSpec {
+    /// Name of the output stream, unique among windows and joins.
+    pub name: String,
+    pub kind: JoinKind,
+    pub left: JoinInput,
+    /// Of a lookup and of a table join a table.
+    pub right: JoinInput,
+    /// What has to be equal on both sides; of a lookup, in the order of the table's key.
+    pub on: Vec<JoinColumn>,
+    pub join_type: JoinType,
+}
+
+impl JoinSpec {
+    /// An inner join by device over all readings, of no table yet.
+    #[must_use]
+    pub fn new(name: &str, kind: JoinKind, left: JoinSource, right: JoinSource) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            left: left.into(),
+            right: right.into(),
+            on: vec![JoinColumn::Device],
+            join_type: JoinType::Inner,
+        }
+    }
+
+    /// Whether one reading, row or change can meet what came of another device.
+    #[must_use]
+    pub fn crosses_devices(&self) -> bool {
+        match self.kind {
+            JoinKind::Interval { .. } => !self.on.contains(&JoinColumn::Device),
+            JoinKind::Lookup { .. } => false,
+            JoinKind::Table => true,
+        }
+    }
+}
+
+/// How two sides find each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinKind {
+    /// `left + lower <= right <= left + upper`.
+    Interval { lower: Span, upper: Span },
+    /// The row of a table as of the reading's time. `wait`: how long of the gateway's
+    /// clock a reading waits for the table at most; `None`: as long as it takes.
+    Lookup { wait: Option<Span> },
+    /// The rows of two tables as they are.
+    Table,
+}
+
+/// What becomes of what finds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinType {
+    Inner,
+    Left,
+    /// Not of lookups.
+    Full,
+}
+
+/// One side of a join.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JoinInput {
+    pub from: JoinSource,
+    /// The figure of a row of a window that is its value.
+    pub value: Aggregate,
+    /// Readings and rows of windows that are taken; `None` takes all.
+    pub filter: Option<Filter>,
+}
+
+impl From<JoinSource> for JoinInput {
+    fn from(from: JoinSource) -> Self {
+        Self {
+            from,
+            value: Aggregate::Mean,
+            filter: None,
+        }
+    }
+}
+
+/// What one side of a join reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinSource {
+    Readings,
+    /// The rows of the window at this place in [`EngineConfig::windows`].
+    Window(u16),
+    /// The table at this place in [`EngineConfig::tables`].
+    Table(u16),
+}
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JoinColumn {
+    Device,
+    Channel,
+    /// Of a row of a table.
+    Column(String),
 }
 
 /// When a window is written.

@@ -15,6 +15,7 @@ use crate::engine::least::Least;
 use crate::engine::route::{DeviceId, Series, SeriesId};
 use crate::engine::row::{Aside, Kind, Row, Rows, Says, SeriesNames, StreamId};
 use crate::engine::state::{self, Pages, StateError, StateReader, StateWriter};
+use crate::engine::table::Tables;
 use crate::limits::{EVENT_TIME_MAX, SERIES_MAX};
 use crate::log::bytes::{Malformed, Reader, put_text, put_varint, put_zigzag};
 use crate::units::{EventTime, Span};
@@ -91,6 +92,9 @@ pub(super) struct Step<'a> {
     /// Watermark over all devices after each reading; empty when no operator asks.
     pub(super) all: &'a [i64],
     pub(super) series: &'a [Series],
+    pub(super) tables: &'a Tables,
+    /// The gateway's clock, us.
+    pub(super) now: Option<i64>,
 }
 
 /// Room of the first pass.

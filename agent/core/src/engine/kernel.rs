@@ -10,6 +10,7 @@ use crate::engine::figures::{Figures, Wants};
 use crate::engine::route::{Routes, Scope, Series, Slot, Timers};
 use crate::engine::row::{Kind, Row, Rows, Says, StreamId};
 use crate::engine::state::{Pages, StateReader, StateWriter};
+use crate::engine::table::Tables;
 use crate::engine::value::NULL;
 use crate::log::bytes::{Malformed, Reader};
 
@@ -467,6 +468,9 @@ pub(super) struct Turn<'a> {
     pub(super) series: &'a [Series],
     /// Watermark of a device before.
     pub(super) before: &'a dyn Fn(Scope) -> i64,
+    pub(super) tables: &'a Tables,
+    /// The gateway's clock, us.
+    pub(super) now: Option<i64>,
 }
 
 /// One turn of an operator; first what its source wrote in it.

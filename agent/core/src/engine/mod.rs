@@ -20,8 +20,11 @@ mod grid;
 mod hopping;
 pub mod identity;
 mod inner;
+mod join;
+mod joined;
 mod kernel;
 mod least;
+mod lookup;
 mod operator;
 mod route;
 pub mod row;
@@ -29,25 +32,31 @@ mod rows;
 mod session;
 mod sliding;
 pub mod state;
+mod table;
 mod tail;
 mod tumbling;
 pub mod value;
+mod waiting;
 
 use std::fmt;
 
+use crate::change::Change;
 use crate::engine::config::{EngineConfig, Source};
 use crate::engine::counters::{Counters, Verdict};
 use crate::engine::device::{Devices, Passed, Step};
+use crate::engine::join::Join;
 use crate::engine::kernel::Turn;
 use crate::engine::operator::Operator;
 use crate::engine::row::{Aside, Row, RowView, Rows, Stream, StreamId};
 use crate::engine::state::{Parts, StateEntry, StateError, StateReader, StateWriter};
+use crate::engine::table::{Changed, Tables};
 use crate::limits::{SERIES_MAX, SERIES_NAME_BYTES_MAX};
 use crate::log::bytes::{put_varint, put_zigzag};
 use crate::units::{EventTime, Span};
 
 pub use self::batch::Batch;
 pub use self::route::{DeviceId, SeriesId};
+pub use self::table::{TableCounters, TableSummary};
 
 /// A series that the engine does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +86,8 @@ impl std::error::Error for SeriesError {}
 pub struct Engine {
     /// What one reads stands before it.
     operators: Vec<Operator>,
+    joins: Vec<Join>,
+    tables: Tables,
     devices: Devices,
     /// Streams `late` and `quarantine`.
     asides: [Stream; 2],
@@ -102,17 +113,23 @@ impl Engine {
     /// An engine that has seen nothing.
     ///
     /// # Panics
-    /// When there are more windows than [`crate::limits::WINDOWS_MAX`], which the
-    /// config refuses.
+    /// When there are more windows than [`crate::limits::WINDOWS_MAX`], or more joins than
+    /// [`crate::limits::JOINS_MAX`], which the config refuses.
     #[must_use]
     pub fn new(config: &EngineConfig) -> Self {
         let operators = config.windows.iter().enumerate();
-        let crossed = config.windows.iter().any(|window| !window.key.device);
+        let crossed = config.windows.iter().any(|window| !window.key.device)
+            || config.joins.iter().any(config::JoinSpec::crosses_devices);
+        let joins = config.joins.iter().enumerate();
         let aside = |name| Stream::new(name, config::KeySpec::DEVICE_CHANNEL, &[], 0);
         Self {
             operators: operators
                 .map(|(at, spec)| Operator::new(at, spec, config))
                 .collect(),
+            joins: joins
+                .map(|(at, spec)| Join::new(at, spec, config))
+                .collect(),
+            tables: Tables::new(&config.tables),
             devices: Devices::new(&config.time, crossed),
             asides: [aside("late"), aside("quarantine")],
             future_guard: config.time.future_guard,
@@ -150,6 +167,9 @@ impl Engine {
             };
             has_new_slot.push(comes && operator.add_input(series));
         }
+        for join in &mut self.joins {
+            join.add_series(series, &mut self.tables);
+        }
         Ok(series.id)
     }
 
@@ -183,6 +203,8 @@ impl Engine {
             moves: &passed.moves,
             all: &passed.all,
             series: self.devices.series(),
+            tables: &self.tables,
+            now: self.now.map(|now| now.0),
         };
         for at in 0..self.operators.len() {
             let (before, rest) = self.operators.split_at_mut(at);
@@ -194,6 +216,9 @@ impl Engine {
                     operator.on_fed(&step, source);
                 }
             }
+        }
+        for join in &mut self.joins {
+            join.on_batch(&step, &self.operators, &mut self.votes);
         }
         self.judge(batch);
         self.put_in_order(out);
@@ -225,54 +250,86 @@ impl Engine {
         for operator in &mut self.operators {
             operator.out.figures.clear();
         }
-        let lists = self.operators.iter().map(|op| &op.out.rows);
-        let filled = lists
-            .chain([&self.set_aside])
-            .filter(|rows| !rows.is_empty());
-        let filled = filled.count();
+        let filled = self.lists().filter(|rows| !rows.is_empty()).count();
         if filled < 2 {
-            let lists = self.operators.iter_mut().map(|op| &mut op.out.rows);
-            for rows in lists.chain([&mut self.set_aside]).filter(|_| filled > 0) {
-                out.append(rows);
-            }
+            let windows = self.operators.iter_mut().map(|op| &mut op.out.rows);
+            let joins = self.joins.iter_mut().map(|join| &mut join.out.rows);
+            let lists = windows.chain(joins).chain([&mut self.set_aside]);
+            lists
+                .filter(|rows| !rows.is_empty())
+                .for_each(|rows| out.append(rows));
             return;
         }
-        self.order.clear();
-        for (list, operator) in (0..).zip(&self.operators) {
-            let rows = operator.out.rows.as_slice().iter();
-            let places = (0..).zip(rows);
-            self.order
-                .extend(places.map(|(at, row)| (row.cause, list, at)));
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        for (list, rows) in (0..).zip(self.lists()) {
+            let places = (0..).zip(rows.as_slice());
+            order.extend(places.map(|(at, row)| (row.cause, list, at)));
         }
-        let aside = u16::try_from(self.operators.len()).expect("at most WINDOWS_MAX windows");
-        let places = (0..).zip(self.set_aside.as_slice());
-        self.order
-            .extend(places.map(|(at, row)| (row.cause, aside, at)));
         // By cause; stable, and made of few lists that are in order.
-        self.order.sort_by_key(|(cause, _, _)| *cause);
-        for (_, list, at) in &self.order {
-            let (rows, cells) = match self.operators.get(usize::from(*list)) {
+        order.sort_by_key(|(cause, _, _)| *cause);
+        let windows = self.operators.len();
+        for (_, list, at) in &order {
+            let (list, at) = (usize::from(*list), *at as usize);
+            if let Some(join) = list
+                .checked_sub(windows)
+                .and_then(|at| self.joins.get_mut(at))
+            {
+                let rows = &mut join.out.rows;
+                let row = rows.rows[at];
+                let joined = std::mem::take(&mut rows.joined[row.cells as usize]);
+                let cells = out.next_joined();
+                out.joined.push(joined);
+                out.rows.push(Row { cells, ..row });
+                continue;
+            }
+            let (rows, cells) = match self.operators.get(list) {
                 Some(operator) => (&operator.out.rows, operator.common.aggregates.len()),
                 None => (&self.set_aside, 1),
             };
-            let row = rows.rows[*at as usize];
+            let row = rows.rows[at];
             let first = row.cells as usize;
             let next = out.next_cells();
             out.cells
                 .extend_from_slice(&rows.cells[first..first + cells]);
             out.rows.push(Row { cells: next, ..row });
         }
+        self.order = order;
         for operator in &mut self.operators {
             operator.out.rows.clear();
         }
+        for join in &mut self.joins {
+            join.out.rows.clear();
+        }
         self.set_aside.clear();
+    }
+
+    /// What all operators have written in this step, in the order of the pipeline.
+    fn lists(&self) -> impl Iterator<Item = &Rows> {
+        let windows = self.operators.iter().map(|op| &op.out.rows);
+        let joins = self.joins.iter().map(|join| &join.out.rows);
+        windows.chain(joins).chain([&self.set_aside])
     }
 
     /// Nothing with a smaller time is still expected of a device, or of all,
     /// also of those first seen later. Never goes back.
     pub fn on_watermark(&mut self, device: Option<&str>, time: EventTime, out: &mut Rows) {
         let moved = self.devices.raise_floor(device, time);
-        self.turn(&moved, &[], false, out);
+        if device.is_none() {
+            self.tables.raise_floor(time);
+        }
+        self.turn((&moved, &[], false), None, out);
+    }
+
+    /// A row of a table was inserted, updated or deleted, or the table is known up to a
+    /// time. Changes of tables that no join and no window uses are passed over.
+    pub fn on_change(&mut self, change: &Change, out: &mut Rows) {
+        let latest = self
+            .now
+            .map_or(i64::MAX, |now| now.0.saturating_add(self.future_guard.0));
+        let changed = self.tables.apply(change, latest);
+        self.turn((&[], &[], false), changed.as_ref(), out);
+        self.tables.prune();
     }
 
     /// The gateway's clock says this: drives the future guard and idleness. A
@@ -284,9 +341,11 @@ impl Engine {
             let latest = now.0.saturating_add(self.future_guard.0);
             self.devices.forget_after(latest);
         }
+        self.tables.on_clock(Some(now));
         let silent = self.devices.fallen_idle(now);
         let all_silent = !silent.is_empty() && self.devices.all_silent();
-        self.turn(&[], &silent, all_silent, out);
+        self.turn((&[], &silent, all_silent), None, out);
+        self.tables.prune();
     }
 
     /// What the clock said so far does not hold: until it says something again nothing is
@@ -296,6 +355,8 @@ impl Engine {
         self.changed = true;
         (self.now, self.lost) = (None, true);
         self.devices.forget_clock();
+        self.tables.on_clock(None);
+        self.joins.iter_mut().for_each(Join::on_clock_lost);
     }
 
     /// Sets readings aside whose time nobody knows. They are not counted.
@@ -310,9 +371,8 @@ impl Engine {
 
     fn turn(
         &mut self,
-        moved: &[(u32, i64, i64)],
-        silent: &[(u32, i64)],
-        all_silent: bool,
+        (moved, silent, all_silent): (&[(u32, i64, i64)], &[(u32, i64)], bool),
+        changed: Option<&Changed>,
         out: &mut Rows,
     ) {
         self.changed = true;
@@ -328,6 +388,8 @@ impl Engine {
             all_silent,
             series: devices.series(),
             before: &before,
+            tables: &self.tables,
+            now: self.now.map(|now| now.0),
         };
         for at in 0..self.operators.len() {
             let (before, rest) = self.operators.split_at_mut(at);
@@ -339,6 +401,9 @@ impl Engine {
                 }
             };
             operator.on_turn(&turn, source);
+        }
+        for join in &mut self.joins {
+            join.on_turn(&turn, &self.operators, changed);
         }
         self.put_in_order(out);
     }
@@ -362,10 +427,25 @@ impl Engine {
         counts.filter(|(_, count)| *count > 0)
     }
 
-    /// Rows held by windows.
+    /// Rows held by windows and joins; those of tables are not counted.
     #[must_use]
     pub fn state_rows(&self) -> u64 {
-        self.operators.iter().map(Operator::state_rows).sum()
+        let windows = self.operators.iter().map(Operator::state_rows);
+        let joins = self.joins.iter().map(Join::state_rows);
+        windows.chain(joins).sum()
+    }
+
+    /// What each table holds, in config order.
+    pub fn tables(&self) -> impl Iterator<Item = TableSummary<'_>> {
+        self.tables.summaries()
+    }
+
+    /// Readings and rows that a join did not let wait until all was known, as too many
+    /// waited, by its stream; only where there are any.
+    pub fn forced(&self) -> impl Iterator<Item = (&str, u64)> {
+        let counts = self.joins.iter();
+        let counts = counts.map(|join| (&*join.stream.name, join.forced()));
+        counts.filter(|(_, count)| *count > 0)
     }
 
     /// Nothing with a smaller time is still expected of this device. `None` when
@@ -396,21 +476,31 @@ impl Engine {
     #[must_use]
     pub fn view<'a>(&'a self, rows: &'a Rows, at: usize) -> RowView<'a> {
         let row = &rows.rows[at];
-        let cells = &rows.cells[row.cells as usize..];
-        let (stream, series, cells) = match row.stream {
+        let series = self.devices.series();
+        let cells = |shown| &rows.cells[row.cells as usize..][..shown];
+        let aside = |stream| (stream, Some(SeriesId(row.slot)), cells(1), None);
+        let (stream, of, cells, joined) = match row.stream {
             StreamId::Window(window) => {
                 let operator = &self.operators[usize::from(window)];
                 let series = operator.common.routes.series_of(row.slot);
-                (&operator.stream, series, &cells[..operator.stream.shown])
+                let stream = &operator.stream;
+                (stream, Some(series), cells(stream.shown), None)
             }
-            StreamId::Late => (&self.asides[0], SeriesId(row.slot), &cells[..1]),
-            StreamId::Quarantine => (&self.asides[1], SeriesId(row.slot), &cells[..1]),
+            StreamId::Join(join) => {
+                let joined = &rows.joined[row.cells as usize];
+                let stream = &self.joins[usize::from(join)].stream;
+                (stream, None, &[][..], Some(joined))
+            }
+            StreamId::Late => aside(&self.asides[0]),
+            StreamId::Quarantine => aside(&self.asides[1]),
         };
         RowView {
             row,
             stream,
-            names: &self.devices.series()[series.index()].names,
+            names: of.map(|of| &series[of.index()].names),
             cells,
+            joined,
+            series,
         }
     }
 
@@ -423,7 +513,9 @@ impl Engine {
     #[must_use]
     pub fn changed_bytes(&self) -> usize {
         let of_operators = self.operators.iter().map(Operator::changed_bytes);
-        self.devices.changed_bytes() + of_operators.sum::<usize>()
+        let of_joins = self.joins.iter().map(Join::changed_bytes);
+        let of_tables = self.tables.changed_bytes();
+        self.devices.changed_bytes() + of_operators.chain(of_joins).sum::<usize>() + of_tables
     }
 
     /// Whether anything came since the last changes were taken.
@@ -457,6 +549,10 @@ impl Engine {
         for operator in &mut self.operators {
             operator.encode(&mut writer);
         }
+        self.tables.encode(&mut writer);
+        for join in &mut self.joins {
+            join.encode(&mut writer);
+        }
         out
     }
 
@@ -486,12 +582,17 @@ impl Engine {
         if !is_known {
             return Err(bad(HEAD_KEY));
         }
+        engine.tables.decode(&reader)?;
+        engine.tables.on_clock(engine.now);
         for (device, channel) in engine.devices.decode(&reader)? {
             let added = engine.series(&device, &channel);
             added.map_err(|_| bad(HEAD_KEY))?;
         }
         for operator in &mut engine.operators {
             operator.decode(&reader)?;
+        }
+        for join in &mut engine.joins {
+            join.decode(&reader)?;
         }
         engine.parts = reader.take_parts();
         engine.changed = false;

@@ -1,7 +1,7 @@
 //! All kinds of operators behind one face: the choice of the kind is made once per
 //! batch. A new kind is a variant here.
 
-use crate::engine::config::{Aggregate, EngineConfig, Source, WindowKind, WindowSpec};
+use crate::engine::config::{Aggregate, EngineConfig, JoinSource, Source, WindowKind, WindowSpec};
 use crate::engine::device::Step;
 use crate::engine::figures::Wants;
 use crate::engine::hopping::Hopping;
@@ -257,7 +257,13 @@ fn reads(at: u16, config: &EngineConfig) -> impl Iterator<Item = (u16, &WindowSp
 fn aggregates(at: u16, spec: &WindowSpec, config: &EngineConfig) -> Box<[Aggregate]> {
     let values = reads(at, config).filter(|(_, reader)| !reader.merge);
     let values = values.map(|(_, reader)| reader.value);
-    without_repeats(spec.aggregates.iter().copied().chain(values))
+    let inputs = config
+        .joins
+        .iter()
+        .flat_map(|join| [&join.left, &join.right]);
+    let joined = inputs.filter(|input| input.from == JoinSource::Window(at));
+    let joined = joined.map(|input| input.value);
+    without_repeats(spec.aggregates.iter().copied().chain(values).chain(joined))
 }
 
 /// What a window has to keep for: its own figures, and those of all that is merged of

@@ -1,10 +1,12 @@
 //! Result rows as columns hold them, and their JSON lines. A row is 48 bytes and its
-//! cells; names are looked up when it is written. Knows no window arithmetic.
+//! cells, or what a join has put together; names are looked up when it is written. Knows
+//! no window arithmetic.
 
 use std::sync::Arc;
 
 use crate::engine::config::{Aggregate, KeySpec};
-use crate::engine::route::Slot;
+use crate::engine::joined::{JoinedRow, JoinedView, SideShape};
+use crate::engine::route::{Series, Slot};
 use crate::engine::value::{self, NULL};
 use crate::json::{write_number, write_text, write_unsigned};
 use crate::units::EventTime;
@@ -15,7 +17,9 @@ use crate::utc;
 pub enum StreamId {
     /// The window at this place in the config.
     Window(u16),
-    /// Readings that every window refused.
+    /// The join at this place in the config.
+    Join(u16),
+    /// Readings that every window and join refused.
     Late,
     /// Readings that were set aside.
     Quarantine,
@@ -30,6 +34,8 @@ pub(super) enum Kind {
     Line,
     /// A reading that was refused or set aside.
     Aside(Aside),
+    /// Of a join, at `end`.
+    Joined,
 }
 
 /// Why a reading stands aside of all windows.
@@ -81,7 +87,7 @@ pub struct Row {
     /// Key in the stream's operator; of an aside its series.
     pub(super) slot: Slot,
     pub(super) revision: u32,
-    /// Its first cell.
+    /// Its first cell; of a join the place of what it says.
     pub(super) cells: u32,
     /// First microsecond of its window; of a line the same as `end`.
     pub(super) start: i64,
@@ -94,7 +100,7 @@ impl Row {
     pub fn time(&self) -> EventTime {
         match self.kind {
             Kind::Window => EventTime(self.end.saturating_sub(1)),
-            Kind::Line | Kind::Aside(_) => EventTime(self.end),
+            Kind::Line | Kind::Aside(_) | Kind::Joined => EventTime(self.end),
         }
     }
 }
@@ -104,6 +110,7 @@ impl Row {
 pub struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) cells: Vec<u64>,
+    pub(super) joined: Vec<JoinedRow>,
 }
 
 impl Rows {
@@ -132,6 +139,7 @@ impl Rows {
     pub fn clear(&mut self) {
         self.rows.clear();
         self.cells.clear();
+        self.joined.clear();
     }
 
     /// Where the next row's cells begin.
@@ -139,12 +147,42 @@ impl Rows {
         u32::try_from(self.cells.len()).expect("rows are taken before there are 2^32 cells")
     }
 
+    /// Place of what the next row of a join says.
+    pub(super) fn next_joined(&self) -> u32 {
+        u32::try_from(self.joined.len()).expect("rows are taken before there are 2^32")
+    }
+
+    /// Appends a row of a join.
+    pub(super) fn push_joined(&mut self, stream: StreamId, cause: u32, time: i64, of: JoinedRow) {
+        let cells = self.next_joined();
+        self.joined.push(of);
+        self.rows.push(Row {
+            cause,
+            stream,
+            kind: Kind::Joined,
+            says: Says::Figures,
+            is_final: true,
+            idle: false,
+            truncated: false,
+            slot: 0,
+            revision: 0,
+            cells,
+            start: time,
+            end: time,
+        });
+    }
+
     /// Appends rows of another list, cells included.
     pub(super) fn append(&mut self, other: &mut Self) {
-        let base = self.next_cells();
+        let (cells, joined) = (self.next_cells(), self.next_joined());
         self.cells.append(&mut other.cells);
+        self.joined.append(&mut other.joined);
         self.rows.extend(other.rows.drain(..).map(|row| Row {
-            cells: row.cells + base,
+            cells: row.cells
+                + match row.kind {
+                    Kind::Joined => joined,
+                    Kind::Window | Kind::Line | Kind::Aside(_) => cells,
+                },
             ..row
         }));
     }
@@ -179,6 +217,8 @@ pub(super) struct Stream {
     /// In line order; behind `shown` those that only a reader of the stream asked for.
     pub(super) aggregates: Box<[Aggregate]>,
     pub(super) shown: usize,
+    /// What stands on the sides of a join, left and right.
+    pub(super) sides: [SideShape; 2],
     /// `{"stream":` and the name.
     prefix: Vec<u8>,
     /// `,"count":` and so on, one per aggregate that is shown.
@@ -195,8 +235,17 @@ impl Stream {
             key,
             aggregates: aggregates.into(),
             shown,
+            sides: [SideShape::READING; 2],
             prefix,
             labels: shown_ones.map(|a| format!(",\"{a}\":")).collect(),
+        }
+    }
+
+    /// The stream of a join.
+    pub(super) fn of_join(name: &str, sides: [SideShape; 2]) -> Self {
+        Self {
+            sides,
+            ..Self::new(name, KeySpec::NONE, &[], 0)
         }
     }
 }
@@ -226,7 +275,13 @@ impl SeriesNames {
         }
     }
 
-    fn json(&self, key: KeySpec) -> &[u8] {
+    /// The name of the device with its quotes.
+    pub(super) fn device_json(&self) -> &[u8] {
+        &self.json[b",\"device\":".len()..self.channel_at as usize]
+    }
+
+    /// The names that are in the key, each behind a comma.
+    pub(super) fn json(&self, key: KeySpec) -> &[u8] {
         let at = self.channel_at as usize;
         match (key.device, key.channel) {
             (true, true) => &self.json,
@@ -242,10 +297,13 @@ impl SeriesNames {
 pub struct RowView<'a> {
     pub(super) row: &'a Row,
     pub(super) stream: &'a Stream,
-    /// A series of its key.
-    pub(super) names: &'a SeriesNames,
+    /// A series of its key, where it has one.
+    pub(super) names: Option<&'a SeriesNames>,
     /// Those that are shown.
     pub(super) cells: &'a [u64],
+    /// Of a join.
+    pub(super) joined: Option<&'a JoinedRow>,
+    pub(super) series: &'a [Series],
 }
 
 impl<'a> RowView<'a> {
@@ -265,16 +323,22 @@ impl<'a> RowView<'a> {
         &self.stream.name
     }
 
-    /// `None` where the window takes all devices together.
+    /// `None` where the window takes all devices together; of a join where its key is not
+    /// the device.
     #[must_use]
     pub fn device(&self) -> Option<&'a str> {
-        self.stream.key.device.then_some(&*self.names.device)
+        if let Some(joined) = self.joined {
+            return joined.device(self.series);
+        }
+        let names = self.names.filter(|_| self.stream.key.device);
+        names.map(|names| &*names.device)
     }
 
-    /// `None` where the window takes all channels together.
+    /// `None` where the window takes all channels together, and of joins.
     #[must_use]
     pub fn channel(&self) -> Option<&'a str> {
-        self.stream.key.channel.then_some(&*self.names.channel)
+        let names = self.names.filter(|_| self.stream.key.channel);
+        names.map(|names| &*names.channel)
     }
 
     /// See [`Row::time`].
@@ -298,14 +362,17 @@ impl<'a> RowView<'a> {
 
     /// Appends the JSON object, without a newline. Gives how many of its bytes say
     /// which line it is: two lines of one stream that begin with the same ones say the
-    /// same of the same window, from what may be more or fewer readings.
+    /// same of the same window, from what may be more or fewer readings; of a join, of
+    /// the same left side.
     ///
     /// # Panics
     /// Never: a `Vec` takes all bytes.
     pub fn write_json(&self, out: &mut Vec<u8>) -> usize {
         let before = out.len();
         out.extend_from_slice(&self.stream.prefix);
-        out.extend_from_slice(self.names.json(self.stream.key));
+        if let Some(names) = self.names {
+            out.extend_from_slice(names.json(self.stream.key));
+        }
         let identity;
         match self.row.kind {
             Kind::Window => {
@@ -342,6 +409,17 @@ impl<'a> RowView<'a> {
                 write_text(why.reason(), out);
                 identity = out.len();
             }
+            Kind::Joined => {
+                identity = self.joined.map_or(out.len(), |joined| {
+                    let (stream, series) = (self.stream, self.series);
+                    let view = JoinedView {
+                        joined,
+                        sides: &stream.sides,
+                        series,
+                    };
+                    view.write(EventTime(self.row.end), out)
+                });
+            }
         }
         out.push(b'}');
         identity - before
@@ -363,7 +441,7 @@ impl<'a> RowView<'a> {
     }
 }
 
-fn write_value(x: f64, out: &mut Vec<u8>) {
+pub(super) fn write_value(x: f64, out: &mut Vec<u8>) {
     match value::option(x) {
         Some(x) => write_number(x, out),
         None => out.extend_from_slice(b"null"),

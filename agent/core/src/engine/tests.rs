@@ -65,6 +65,7 @@ fn config(out_of_order: i64, lateness: i64, windows: Vec<WindowSpec>) -> EngineC
             future_guard: Span(5),
         },
         windows,
+        ..EngineConfig::default()
     }
 }
 

@@ -252,6 +252,7 @@ impl Across {
                     Some(output) => output,
                     None => continue,
                 },
+                StreamId::Join(_) => continue,
                 StreamId::Late if !is_taken(&self.by_device, &row) => &mut self.late,
                 // Its partition's engine has said so.
                 StreamId::Late | StreamId::Quarantine => continue,

@@ -38,6 +38,7 @@ fn what_crosses_devices_takes_its_sources_along() {
             window("e", true, from(0)),
             window("f", false, from(3)),
         ],
+        ..EngineConfig::default()
     };
     let split = Split::of(&whole).expect("some cross");
     assert_eq!(
@@ -69,6 +70,7 @@ fn what_stands_in_the_exchange_and_in_a_topic_is_both_read() {
     let whole = EngineConfig {
         time: TimeRules::default(),
         windows: vec![window("a", false, Source::Readings)],
+        ..EngineConfig::default()
     };
     let split = Split::of(&whole).expect("it crosses");
     let rows = TopicPartition {

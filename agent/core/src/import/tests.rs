@@ -29,6 +29,7 @@ impl Rig {
         let engine = EngineConfig {
             time: TimeRules::default(),
             windows: Vec::new(),
+            ..EngineConfig::default()
         };
         let start = Now {
             mono: Mono(0),

@@ -51,6 +51,7 @@ fn config(hops: bool) -> EngineConfig {
             ),
             window("sliding", second, Emit::EveryUpdate),
         ],
+        ..EngineConfig::default()
     }
 }
 

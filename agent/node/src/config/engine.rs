@@ -34,7 +34,11 @@ pub(super) fn read(source: &Source<'_>) -> Result<EngineConfig, ConfigError> {
         .map(|(table, name)| window::read(table, name))
         .collect();
     let windows = chain::link(&tables, &names, specs?)?;
-    Ok(EngineConfig { time, windows })
+    Ok(EngineConfig {
+        time,
+        windows,
+        ..EngineConfig::default()
+    })
 }
 
 fn time_rules(table: &Table<'_>) -> Result<TimeRules, ConfigError> {

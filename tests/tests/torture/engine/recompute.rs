@@ -229,6 +229,7 @@ impl Fresh {
         for row in self.engine.views(&self.rows) {
             let stream = match row.stream() {
                 StreamId::Window(index) => usize::from(index),
+                StreamId::Join(_) => unreachable!("there is no join"),
                 StreamId::Late => windows,
                 StreamId::Quarantine => windows + 1,
             };

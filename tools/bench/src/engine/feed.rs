@@ -22,6 +22,7 @@ pub(super) fn pipeline(windows: Vec<WindowSpec>) -> EngineConfig {
     EngineConfig {
         time: TimeRules::default(),
         windows,
+        ..EngineConfig::default()
     }
 }
 

@@ -14,6 +14,7 @@ fn engine() -> Engine {
     Engine::new(&EngineConfig {
         time: TimeRules::default(),
         windows: Vec::new(),
+        ..EngineConfig::default()
     })
 }
 

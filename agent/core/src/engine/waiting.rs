@@ -1,0 +1,181 @@
+//! What waits until a table is known, by time; of equal times in order of arrival.
+//!
+//! Bound: [`JOIN_HELD_MAX`]; whoever pushes one more takes the oldest out. Knows neither
+//! what waits nor for what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::engine::state::{StateError, StateReader, StateWriter};
+use crate::limits::JOIN_HELD_MAX;
+use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
+
+/// What can wait.
+pub(super) trait Waits: Sized {
+    fn encode(&self, out: &mut Vec<u8>);
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed>;
+}
+
+/// Place of arrival, counted up.
+pub(super) type Seq = u64;
+
+/// Of the gateway's clock when it has said nothing yet.
+const UNCLOCKED: i64 = i64::MIN;
+/// Arrivals that share an entry of the state.
+const PAGE: u64 = 32;
+
+#[derive(Debug)]
+struct Held<T> {
+    of: T,
+    /// The gateway's clock when it came, us.
+    arrived: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Waiting<T> {
+    held: BTreeMap<(i64, Seq), Held<T>>,
+    /// Times by arrival.
+    by_seq: BTreeMap<Seq, i64>,
+    next: Seq,
+    /// Some came before the clock said anything.
+    is_unclocked: bool,
+    /// Pages that changed, and those that are in the state.
+    touched: BTreeSet<Seq>,
+    kept: BTreeSet<Seq>,
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self {
+            held: BTreeMap::new(),
+            by_seq: BTreeMap::new(),
+            next: 0,
+            is_unclocked: false,
+            touched: BTreeSet::new(),
+            kept: BTreeSet::new(),
+        }
+    }
+}
+
+impl<T: Waits> Waiting<T> {
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether the oldest is to leave before it is time.
+    pub(super) fn is_over(&self) -> bool {
+        self.held.len() > JOIN_HELD_MAX
+    }
+
+    pub(super) fn push(&mut self, time: i64, of: T, clock: Option<i64>) {
+        let seq = self.next;
+        self.next += 1;
+        self.is_unclocked |= clock.is_none();
+        let arrived = clock.unwrap_or(UNCLOCKED);
+        self.held.insert((time, seq), Held { of, arrived });
+        self.by_seq.insert(seq, time);
+        self.touched.insert(seq / PAGE);
+    }
+
+    /// Takes the oldest out, if it is before a time.
+    pub(super) fn pop_before(&mut self, time: i64) -> Option<(i64, Seq, T)> {
+        let ((first, seq), _) = self.held.first_key_value()?;
+        let (first, seq) = (*first, *seq);
+        if first >= time {
+            return None;
+        }
+        self.take(first, seq)
+    }
+
+    /// Takes the oldest out, whatever its time.
+    pub(super) fn pop(&mut self) -> Option<(i64, Seq, T)> {
+        let (time, seq) = self.held.first_key_value().map(|(at, _)| *at)?;
+        self.take(time, seq)
+    }
+
+    /// Takes one out that has waited for so long when the gateway's clock says `now`.
+    pub(super) fn pop_expired(&mut self, now: i64, wait: i64) -> Option<(i64, Seq, T)> {
+        let (seq, time) = self.by_seq.first_key_value()?;
+        let (seq, time) = (*seq, *time);
+        let arrived = self.held.get(&(time, seq))?.arrived;
+        if arrived.saturating_add(wait) > now {
+            return None;
+        }
+        self.take(time, seq)
+    }
+
+    fn take(&mut self, time: i64, seq: Seq) -> Option<(i64, Seq, T)> {
+        let held = self.held.remove(&(time, seq))?;
+        self.by_seq.remove(&seq);
+        self.touched.insert(seq / PAGE);
+        Some((time, seq, held.of))
+    }
+
+    /// The gateway's clock says this: what came before it said anything has come now.
+    pub(super) fn on_clock(&mut self, now: i64) {
+        if !std::mem::take(&mut self.is_unclocked) {
+            return;
+        }
+        for ((_, seq), held) in &mut self.held {
+            if held.arrived == UNCLOCKED {
+                held.arrived = now;
+                self.touched.insert(seq / PAGE);
+            }
+        }
+    }
+
+    /// What the gateway's clock said does not hold: all has come when it speaks again.
+    pub(super) fn on_clock_lost(&mut self) {
+        for ((_, seq), held) in &mut self.held {
+            held.arrived = UNCLOCKED;
+            self.is_unclocked = true;
+            self.touched.insert(seq / PAGE);
+        }
+    }
+
+    pub(super) fn changed_bytes(&self) -> usize {
+        self.touched.len() * PAGE as usize * 24
+    }
+
+    pub(super) fn encode(&mut self, prefix: &[u8], writer: &mut StateWriter<'_>) {
+        let mut blob = Vec::new();
+        for page in std::mem::take(&mut self.touched) {
+            let key = [prefix, &page.to_be_bytes()].concat();
+            blob.clear();
+            for (seq, time) in self.by_seq.range(page * PAGE..(page + 1) * PAGE) {
+                let Some(held) = self.held.get(&(*time, *seq)) else {
+                    continue;
+                };
+                put_varint(&mut blob, *seq);
+                put_zigzag(&mut blob, *time);
+                put_zigzag(&mut blob, held.arrived);
+                held.of.encode(&mut blob);
+            }
+            if !blob.is_empty() {
+                writer.put(&key, &blob);
+                self.kept.insert(page);
+            } else if self.kept.remove(&page) {
+                writer.gone(&key);
+            }
+        }
+    }
+
+    pub(super) fn decode(&mut self, prefix: &[u8], reader: &StateReader) -> Result<(), StateError> {
+        reader.each(prefix, |rest, from| {
+            let page: [u8; 8] = rest.try_into().map_err(|_| from.malformed())?;
+            let page = Seq::from_be_bytes(page);
+            self.kept.insert(page);
+            while !from.is_at_end() {
+                let (seq, time, arrived) = (from.varint()?, from.zigzag()?, from.zigzag()?);
+                let of = T::decode(from)?;
+                if seq / PAGE != page || self.by_seq.insert(seq, time).is_some() {
+                    return Err(from.malformed());
+                }
+                self.is_unclocked |= arrived == UNCLOCKED;
+                self.held.insert((time, seq), Held { of, arrived });
+                self.next = self.next.max(seq.saturating_add(1));
+            }
+            Ok(())
+        })
+    }
+}
