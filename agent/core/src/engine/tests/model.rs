@@ -343,6 +343,6 @@ pub(super) fn in_words(row: RowView<'_>) -> String {
             row.start, row.end, row.revision, row.is_final, row.idle
         ),
         Kind::Line => format!("{at} {device} {channel} @{time} {cells}"),
-        Kind::Aside(_) => String::new(),
+        Kind::Aside(_) | Kind::Joined => String::new(),
     }
 }
