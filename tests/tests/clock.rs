@@ -55,7 +55,7 @@ fn clocks(hand: &Hand) -> Vec<(i64, ClockTrust)> {
     let records = hand.records().into_iter();
     let clocks = records.filter_map(|record| match record {
         Record::Clock(clock) => Some((clock.now.0, clock.trust)),
-        Record::Reading(_) | Record::Gap(_) => None,
+        Record::Reading(_) | Record::Gap(_) | Record::Tables(_) => None,
     });
     clocks.collect()
 }

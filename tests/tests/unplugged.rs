@@ -53,7 +53,7 @@ fn unplugged<const RING: usize>(channels: &'static [ChannelSpec]) -> End {
     let readings = world.gateway.archive().readings();
     let times = readings.filter_map(|entry| match entry {
         Entry::Reading(_, reading) => Some(reading.time.0 - UTC_0),
-        Entry::Gap(_) | Entry::Clock(_) | Entry::Row(_) => None,
+        Entry::Gap(_) | Entry::Clock(_) | Entry::Tables(_) | Entry::Row(_) => None,
     });
     End {
         times: times.collect(),

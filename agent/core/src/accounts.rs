@@ -249,7 +249,7 @@ fn count(block: &Block, records: std::ops::Range<usize>, ledger: &mut Ledger) {
                 });
             }
             // No device's.
-            Record::Clock(_) => {}
+            Record::Clock(_) | Record::Tables(_) => {}
         }
     }
 }

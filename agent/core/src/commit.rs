@@ -21,7 +21,7 @@ use crate::log::appender::Appender;
 use crate::log::head::stamp_unsynced;
 use crate::log::key::TopicPartition;
 use crate::log::topic::{EXCHANGE, READINGS};
-use crate::record::{ClockRecord, GapRecord, ReadingRecord, Row, Series};
+use crate::record::{ClockRecord, GapRecord, ReadingRecord, Row, Series, TablesRecord};
 use crate::store::WriteBatch;
 use crate::units::{Epoch, Mono, Offset, Span, TopicId};
 
@@ -187,6 +187,12 @@ impl GroupCommit {
     /// Appends what the clock says.
     pub fn clock(&mut self, at: TopicPartition, clock: &ClockRecord, now: Mono) {
         self.appender(at).push_clock(clock, now);
+        self.records += 1;
+    }
+
+    /// Appends how far tables are known.
+    pub fn tables(&mut self, at: TopicPartition, tables: &TablesRecord, now: Mono) {
+        self.appender(at).push_tables(tables, now);
         self.records += 1;
     }
 

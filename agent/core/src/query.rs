@@ -259,7 +259,7 @@ impl Job {
                 {
                     self.on_reading(&series[usize::from(reading.series)], reading);
                 }
-                Record::Reading(_) | Record::Gap(_) | Record::Clock(_) => {}
+                Record::Reading(_) | Record::Gap(_) | Record::Clock(_) | Record::Tables(_) => {}
             }
         }
     }

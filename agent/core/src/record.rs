@@ -1,5 +1,5 @@
-//! What the log holds, as values: readings, gaps, what the clock said, result rows. Knows neither
-//! where they came from nor how they become bytes.
+//! What the log holds, as values: readings, gaps, what the clock said, how far tables are
+//! known, result rows. Knows neither where they came from nor how they become bytes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use forebay_wire::ids::{BootId, ChannelNo, DeviceUid, Ordinal, Tick};
 use forebay_wire::limits::SCALE_MAX;
 use forebay_wire::message::{self, Quality};
 
-use crate::units::{EventTime, Span};
+use crate::units::{EventTime, Offset, Span};
 
 /// The stream of one channel in one boot of one device, as a block names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,12 +206,24 @@ pub fn trust_name(trust: ClockTrust) -> &'static str {
     }
 }
 
+/// From here on a reader of the partition knows the changes of tables below an offset: the
+/// engine applies them at this place, whatever the timing, so that it stays a function of
+/// what it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TablesRecord {
+    /// Changes below this offset of topic `changes` were durable when this was written.
+    pub upto: Offset,
+    /// What the gateway's clock said then; nothing is judged by it.
+    pub time: EventTime,
+}
+
 /// What stands at one offset of a readings partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     Reading(ReadingRecord),
     Gap(GapRecord),
     Clock(ClockRecord),
+    Tables(TablesRecord),
 }
 
 impl Record {
@@ -221,6 +233,7 @@ impl Record {
             Self::Reading(reading) => reading.time,
             Self::Gap(gap) => gap.time,
             Self::Clock(clock) => clock.now,
+            Self::Tables(tables) => tables.time,
         }
     }
 }

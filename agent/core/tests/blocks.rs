@@ -9,7 +9,7 @@ use forebay_core::log::block::{Body, GapRecord, ReadingRecord, Record, Row};
 use forebay_core::log::builder::{ReadingsBuilder, RowsBuilder};
 use forebay_core::log::decode::{decode, self_key};
 use forebay_core::log::key::StoredBlock;
-use forebay_core::record::{ClockRecord, ClockTrust, Figure, GapReason, ValueKind};
+use forebay_core::record::{ClockRecord, ClockTrust, Figure, GapReason, TablesRecord, ValueKind};
 use forebay_core::units::{EventTime, Offset, Span};
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal, Tick};
 use forebay_wire::message::Quality;
@@ -97,6 +97,31 @@ fn clock(n: usize) -> Option<ClockRecord> {
     })
 }
 
+/// What is said of tables before and between readings, and alone at the end.
+fn tables_block() -> Vec<u8> {
+    let mut builder = ReadingsBuilder::new();
+    for (n, (series, reading)) in board(2, 9, &mut Dice(1)).iter().enumerate() {
+        if let Some(tables) = tables(n) {
+            assert_eq!(builder.push_tables(&tables), Ok(()));
+        }
+        assert_eq!(builder.push_reading(series, reading), Ok(()));
+    }
+    builder.seal(place(0), Offset(1000), EPOCH)
+}
+
+fn tables(n: usize) -> Option<TablesRecord> {
+    let (upto, time) = match n {
+        0 => (0, START),
+        4 => (300, START + 400_000),
+        7 => (u64::MAX, 7_000_000),
+        _ => return None,
+    };
+    Some(TablesRecord {
+        upto: Offset(upto),
+        time: EventTime(time),
+    })
+}
+
 fn rows_block() -> Vec<u8> {
     let mut builder = RowsBuilder::default();
     for n in 0..3_i64 {
@@ -122,6 +147,7 @@ fn now() -> Vec<(&'static str, Vec<u8>)> {
         ("sealed_doubles", one(sealed(live(&machine)))),
         ("rows", rows_block()),
         ("live_with_clock", clock_block()),
+        ("live_with_tables", tables_block()),
     ]
 }
 
@@ -143,7 +169,7 @@ fn readings(bytes: &[u8]) -> Vec<Given> {
             series[usize::from(r.series)].clone(),
             ReadingRecord { series: 0, ..*r },
         )),
-        Record::Gap(_) | Record::Clock(_) => None,
+        Record::Gap(_) | Record::Clock(_) | Record::Tables(_) => None,
     };
     records.iter().filter_map(reading).collect()
 }
@@ -184,6 +210,16 @@ fn the_vectors_read_back() {
         assert_eq!(Some(records[at]), clock(n).map(Record::Clock));
     }
     assert_eq!(readings(clocked), board(2, 9, &mut Dice(1)));
+
+    let told = block("live_with_tables");
+    let (key, _) = self_key(told).unwrap();
+    let Body::Readings { records, .. } = decode(key, told).unwrap().body else {
+        panic!("readings expected")
+    };
+    for (at, n) in [(0, 0), (5, 4), (9, 7)] {
+        assert_eq!(Some(records[at]), tables(n).map(Record::Tables));
+    }
+    assert_eq!(readings(told), board(2, 9, &mut Dice(1)));
 
     let rows = block("rows");
     let (key, _) = self_key(rows).unwrap();

@@ -26,7 +26,13 @@ const COMPACT_V1: &str = include_str!("golden/compact_v1.txt");
 const JSON_V2: &str = include_str!("golden/json_v2.txt");
 /// Frames of zstd: what was written once reads back, whatever a later zstd writes.
 const ZSTD: &str = include_str!("golden/zstd.txt");
-const IN_GOLDEN: [&str; 4] = ["live_with_gap", "live_doubles", "rows", "live_with_clock"];
+const IN_GOLDEN: [&str; 5] = [
+    "live_with_gap",
+    "live_doubles",
+    "rows",
+    "live_with_clock",
+    "live_with_tables",
+];
 const DOC: &str = include_str!("../docs/payload.md");
 /// Ordinals of a device that has run for weeks.
 const ORDINALS_FROM: u64 = 12_000_000;

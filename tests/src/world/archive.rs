@@ -7,7 +7,7 @@ use forebay_core::log::block::{Body, GapRecord, ReadingRecord, Record, Series};
 use forebay_core::log::decode::decode;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::READINGS;
-use forebay_core::record::ClockRecord;
+use forebay_core::record::{ClockRecord, TablesRecord};
 use forebay_core::store::WriteBatch;
 
 /// One record of the log.
@@ -16,6 +16,7 @@ pub enum Entry {
     Reading(Series, ReadingRecord),
     Gap(GapRecord),
     Clock(ClockRecord),
+    Tables(TablesRecord),
     Row(String),
 }
 
@@ -45,6 +46,7 @@ impl Archive {
                         }
                         Record::Gap(gap) => Entry::Gap(gap),
                         Record::Clock(clock) => Entry::Clock(clock),
+                        Record::Tables(tables) => Entry::Tables(tables),
                     })
                     .collect(),
             };

@@ -212,6 +212,7 @@ fn is_line_of(line: &str, entry: &Entry) -> bool {
                 && json["count"] == gap.count
         }
         Entry::Clock(clock) => json["clock"] == trust_name(clock.trust),
+        Entry::Tables(tables) => json["tables_upto"] == tables.upto.0,
         Entry::Reading(series, reading) => {
             json["device"] == series.uid.to_string()
                 && json["boot"] == series.boot.0
@@ -244,7 +245,7 @@ fn judge_ordinals(devices: &[WorldDevice], archive: &Archive, ends: &mut Ends, r
                 values.insert((uid, series.boot.0, ordinal), figure(series, reading));
                 (series.uid, series.boot, ordinal..ordinal + 1)
             }
-            Entry::Clock(_) => continue,
+            Entry::Clock(_) | Entry::Tables(_) => continue,
             Entry::Row(_) => panic!("rows in a readings topic"),
         };
         let known = seen.entry((u64::from_be_bytes(uid.0), boot.0)).or_default();
@@ -300,7 +301,7 @@ fn judge_accounts(archive: &Archive, status: &Value, replay: &str) {
                 let key = (gap.uid.to_string(), gap_name(gap.reason));
                 *gaps.entry(key).or_default() += gap.count;
             }
-            Entry::Clock(_) => {}
+            Entry::Clock(_) | Entry::Tables(_) => {}
             Entry::Row(_) => panic!("rows in a readings topic"),
         }
     }
@@ -448,7 +449,9 @@ pub fn judge_rows(
 fn row_text(entry: &Entry) -> &str {
     match entry {
         Entry::Row(text) => text,
-        Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) => panic!("readings among rows"),
+        Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) | Entry::Tables(_) => {
+            panic!("readings among rows")
+        }
     }
 }
 
@@ -468,7 +471,7 @@ fn judge_results_by_device(devices: &[WorldDevice], archive: &Archive, replay: &
             .readings()
             .filter_map(|entry| match entry {
                 Entry::Reading(series, reading) => Some((series, reading)),
-                Entry::Gap(_) | Entry::Clock(_) | Entry::Row(_) => None,
+                Entry::Gap(_) | Entry::Clock(_) | Entry::Tables(_) | Entry::Row(_) => None,
             })
             .filter(|(series, _)| u64::from_be_bytes(series.uid.0) == device.uid())
             .collect();
@@ -494,7 +497,11 @@ fn judge_results_by_device(devices: &[WorldDevice], archive: &Archive, replay: &
                     // Which part of the log knew of the silence depends on the layout.
                     Entry::Row(text) if text.contains(IDLE) => None,
                     Entry::Row(text) if text.contains(&name) => Some(text.clone()),
-                    Entry::Row(_) | Entry::Reading(..) | Entry::Gap(_) | Entry::Clock(_) => None,
+                    Entry::Row(_)
+                    | Entry::Reading(..)
+                    | Entry::Gap(_)
+                    | Entry::Clock(_)
+                    | Entry::Tables(_) => None,
                 });
                 let here: Vec<String> = lines.collect();
                 let mut rest = want.iter();
@@ -542,7 +549,7 @@ fn feed_from(engine: &mut Engine, archive: &Archive, at: TopicPartition, rows: &
                 assert_eq!(clock.trust, ClockTrust::Yes, "the world's clock is right");
                 engine.on_clock(clock.now, rows);
             }
-            Entry::Gap(_) => {}
+            Entry::Gap(_) | Entry::Tables(_) => {}
             Entry::Row(_) => panic!("rows in a readings topic"),
         }
     }

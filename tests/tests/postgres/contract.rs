@@ -2,10 +2,10 @@
 
 use forebay_core::payload::DataBody;
 use forebay_core::record::{
-    ClockRecord, ClockTrust, GAPS, GapRecord, Missing, QUALITIES, Record, Series, UNSYNCED_US,
-    ValueKind,
+    ClockRecord, ClockTrust, GAPS, GapRecord, Missing, QUALITIES, Record, Series, TablesRecord,
+    UNSYNCED_US, ValueKind,
 };
-use forebay_core::units::{Epoch, EpochNonce, EventTime, LogId, PartitionId, Span};
+use forebay_core::units::{Epoch, EpochNonce, EventTime, LogId, Offset, PartitionId, Span};
 use forebay_core::upstream::batch::{Applied, Batch, EntryWrite, Table};
 use forebay_node::upstream::{EmbeddedSink, PostgresSink, RowFilter, Sink};
 use forebay_tests::postgres::Postgres;
@@ -69,7 +69,13 @@ fn any_record(series: u16) -> impl Strategy<Value = Record> {
             },
         })
     });
-    prop_oneof![6 => reading, 1 => gap, 1 => clock]
+    let tables = (any::<i64>(), any::<u64>()).prop_map(|(time, upto)| {
+        Record::Tables(TablesRecord {
+            upto: Offset(upto),
+            time: EventTime(time),
+        })
+    });
+    prop_oneof![6 => reading, 1 => gap, 1 => clock, 1 => tables]
 }
 
 fn any_body() -> impl Strategy<Value = DataBody> {

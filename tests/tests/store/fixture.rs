@@ -106,6 +106,7 @@ fn blocks(epoch: Epoch, from: u64) -> Vec<StoredBlock> {
                 }
                 Record::Gap(gap) => appender.push_gap(&gap, Mono(0)),
                 Record::Clock(clock) => appender.push_clock(&clock, Mono(0)),
+                Record::Tables(tables) => appender.push_tables(&tables, Mono(0)),
             }
         }
         appender.seal();
@@ -165,7 +166,7 @@ fn read(store: &LogStore, at: TopicPartition) -> Vec<(Option<Series>, Record)> {
                 reading.series = 0;
                 (Some(series), Record::Reading(reading))
             }
-            Record::Gap(_) | Record::Clock(_) => (None, record),
+            Record::Gap(_) | Record::Clock(_) | Record::Tables(_) => (None, record),
         }));
     }
     out

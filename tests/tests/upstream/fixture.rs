@@ -45,7 +45,11 @@ fn a_sink_of_the_first_version_opens_and_goes_on() {
     assert_eq!(rejected, 1);
     let mut applier = Applier::load(sink.load(None).unwrap()).unwrap();
     let before = applier.counters();
-    let known = before.readings + before.gap_records + before.clock_records + before.rows;
+    let known = before.readings
+        + before.gap_records
+        + before.clock_records
+        + before.table_records
+        + before.rows;
     assert_eq!((known, before.missing), (145, 20));
 
     // What it has comes again and is known; what is new is applied once.

@@ -108,7 +108,7 @@ fn gaps_of(batch: &WriteBatch) -> Vec<(u64, u64)> {
     });
     let gaps = records.filter_map(|record| match record {
         Record::Gap(gap) => Some((gap.first.0, gap.count)),
-        Record::Reading(_) | Record::Clock(_) => None,
+        Record::Reading(_) | Record::Clock(_) | Record::Tables(_) => None,
     });
     gaps.collect()
 }

@@ -221,7 +221,7 @@ impl Across {
                         self.places.push(place);
                     }
                 }
-                Record::Gap(_) => {}
+                Record::Gap(_) | Record::Tables(_) => {}
                 Record::Clock(clock) => {
                     self.step(now, commit);
                     match clock.trust {

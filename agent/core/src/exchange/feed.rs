@@ -358,7 +358,7 @@ impl Lane {
                         self.push(series, *reading, (from, offset), guard);
                     }
                 }
-                Record::Gap(_) => {}
+                Record::Gap(_) | Record::Tables(_) => {}
                 Record::Clock(clock) => self.on_clock(clock, offset, guard),
             }
         }

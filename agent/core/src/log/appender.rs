@@ -8,7 +8,7 @@ use super::block::{GapRecord, ReadingRecord, Row, Series};
 use super::builder::{Full, ReadingsBuilder, RowsBuilder};
 use super::key::{BlockKey, StoredBlock, TopicPartition};
 
-use crate::record::ClockRecord;
+use crate::record::{ClockRecord, TablesRecord};
 use crate::units::{Epoch, Mono, Offset};
 
 /// What fills a block.
@@ -109,6 +109,14 @@ impl Appender {
         self.push(now, |builder| match builder {
             Builder::Readings(builder) => builder.push_clock(clock),
             Builder::Rows(_) => unreachable!("the clock goes to a readings topic"),
+        });
+    }
+
+    /// Appends how far tables are known.
+    pub fn push_tables(&mut self, tables: &TablesRecord, now: Mono) {
+        self.push(now, |builder| match builder {
+            Builder::Readings(builder) => builder.push_tables(tables),
+            Builder::Rows(_) => unreachable!("what is said of tables goes to a readings topic"),
         });
     }
 

@@ -1,4 +1,4 @@
-//! Builds one block of readings, gaps and clocks column by column, so that its size is
+//! Builds one block of readings, and of what stands beside them, column by column, so that its size is
 //! known at every record. A record that might not fit leaves the builder as it
 //! was: the block is then sealed, at most some hundred bytes short of full.
 //!
@@ -17,7 +17,7 @@ pub use super::rows::RowsBuilder;
 use super::series::Dictionary;
 use super::words::Words;
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX};
-use crate::record::{ClockRecord, ClockTrust, Record, ValueKind};
+use crate::record::{ClockRecord, ClockTrust, Record, TablesRecord, ValueKind};
 use crate::units::{Epoch, EventTime, Offset};
 
 const _: () = assert!(
@@ -29,7 +29,7 @@ const _: () = assert!(
 const PREFIX_BYTES_MAX: usize = 2 + COLUMNS * 3 + 12;
 /// What one record adds at the most: kind 2, time, ordinal, tick and value 10 each,
 /// uncertainty 5, quality 1, and 2 bytes for each column that goes on in runs. A
-/// gap adds kind 1, time 10 and 34 of its own, the clock 2, 10 and 11.
+/// gap adds kind 1, time 10 and 34 of its own, the clock 2, 10 and 11, tables 2, 10 and 10.
 const RECORD_BYTES_WORST: usize = 2 + 4 * 10 + 5 + 1 + 2 * COLUMNS;
 
 /// The record or row does not fit: seal the block and start the next one.
@@ -45,7 +45,8 @@ pub struct ReadingsBuilder {
     deltas: DeltaState,
     count: u16,
     first: EventTime,
-    /// Smallest and largest of readings and gaps, then of what the clock said.
+    /// Smallest and largest of readings and gaps, then of what is no event: the clock, and
+    /// what is said of tables.
     times: [Option<(EventTime, EventTime)>; 2],
     bytes_max: usize,
 }
@@ -161,6 +162,20 @@ impl ReadingsBuilder {
             }
         }
         self.note_time(clock.now, 1);
+        Ok(())
+    }
+
+    /// Adds how far tables are known.
+    ///
+    /// # Errors
+    /// [`Full`] when it does not fit; the builder is then unchanged.
+    pub fn push_tables(&mut self, tables: &TablesRecord) -> Result<(), Full> {
+        self.has_room(0)?;
+        let (kind, time) = self.deltas.encode_tables(tables.time);
+        self.columns[Column::Kind as usize].push(kind);
+        self.columns[Column::Time as usize].push(time);
+        put_varint(&mut self.gaps, tables.upto.0);
+        self.note_time(tables.time, 1);
         Ok(())
     }
 
@@ -304,11 +319,11 @@ impl ReadingsBuilder {
         self.times[of] = Some((min.min(time), max.max(time)));
     }
 
-    /// Smallest and largest event time: of what the clock said only where there is
-    /// nothing else.
+    /// Smallest and largest event time: of what is no event only where there is nothing
+    /// else.
     fn span(&self) -> (EventTime, EventTime) {
-        let [others, clocks] = self.times;
-        let span = others.or(clocks);
+        let [events, others] = self.times;
+        let span = events.or(others);
         span.expect("a block is sealed only with records in it")
     }
 }

@@ -14,8 +14,8 @@ pub use super::head::{decode_head, self_key};
 use super::key::BlockKey;
 use super::words::Encoding;
 use super::{pack, rows, series, words};
-use crate::record::{ClockRecord, ClockTrust, GAPS, GapReason, ValueKind};
-use crate::units::{EventTime, Span};
+use crate::record::{ClockRecord, ClockTrust, GAPS, GapReason, TablesRecord, ValueKind};
+use crate::units::{EventTime, Offset, Span};
 
 /// What the clock's byte says.
 pub(super) const CLOCK_UNTRUSTED: u8 = 0;
@@ -156,7 +156,8 @@ pub(super) struct Columns<'a> {
     pub(super) gaps: &'a [u8],
 }
 
-/// Words that fit their columns and stand for no record; `Gap` also for the clock's.
+/// Words that fit their columns and stand for no record; `Gap` also for those of the
+/// clock and of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadRecord {
     Word(BadWord),
@@ -200,6 +201,14 @@ pub(super) fn records_of(
             Kind::Clock => {
                 let clock = read_clock(&mut gaps, deltas.decode_time(*time));
                 records.push(Record::Clock(clock.map_err(BadRecord::Gap)?));
+                continue;
+            }
+            Kind::Tables => {
+                let tables = TablesRecord {
+                    time: deltas.decode_time(*time),
+                    upto: Offset(gaps.varint().map_err(BadRecord::Gap)?),
+                };
+                records.push(Record::Tables(tables));
                 continue;
             }
         };

@@ -36,7 +36,7 @@ impl Column {
         Self::Quality,
         Self::Value,
     ];
-    /// Those in which a gap and the clock have no word.
+    /// Those in which a gap, the clock and what is said of tables have no word.
     pub(super) const OF_READINGS: [Self; 5] = [
         Self::Ordinal,
         Self::Tick,
@@ -46,11 +46,13 @@ impl Column {
     ];
 }
 
-/// Words of column `kind`: the expected series, a gap, series n as n + 2, or the clock.
+/// Words of column `kind`: the expected series, a gap, series n as n + 2, the clock, or how
+/// far tables are known.
 const KIND_EXPECTED: u64 = 0;
 const KIND_GAP: u64 = 1;
 const KIND_SERIES: u64 = 2;
 const KIND_CLOCK: u64 = 130;
+const KIND_TABLES: u64 = 131;
 
 const _: () = assert!(KIND_CLOCK == KIND_SERIES + crate::limits::SERIES_PER_BLOCK_MAX as u64);
 
@@ -118,19 +120,20 @@ pub(super) struct BadWord(pub(super) Column);
 pub(super) enum Kind {
     Gap,
     Clock,
+    Tables,
     Reading { series: usize },
 }
 
 impl Kind {
     /// Whether the word of column `kind` is that of a reading.
     pub(super) fn is_reading(word: u64) -> bool {
-        !matches!(word, KIND_GAP | KIND_CLOCK)
+        !matches!(word, KIND_GAP | KIND_CLOCK | KIND_TABLES)
     }
 
     pub(super) fn series(self) -> Option<usize> {
         match self {
             Self::Reading { series } => Some(series),
-            Self::Gap | Self::Clock => None,
+            Self::Gap | Self::Clock | Self::Tables => None,
         }
     }
 }
@@ -208,13 +211,18 @@ impl DeltaState {
         (KIND_CLOCK, self.encode_time(time))
     }
 
+    /// Words of the kind and time of what is said of tables.
+    pub(super) fn encode_tables(&mut self, time: EventTime) -> (u64, u64) {
+        (KIND_TABLES, self.encode_time(time))
+    }
+
     fn encode_time(&mut self, time: EventTime) -> u64 {
         let word = zigzag(time.0.wrapping_sub(self.time));
         self.time = time.0;
         word
     }
 
-    /// The time of a gap or of the clock.
+    /// The time of a record that is no reading.
     pub(super) fn decode_time(&mut self, time: u64) -> EventTime {
         self.time = self.time.wrapping_add(unzigzag(time));
         EventTime(self.time)
@@ -225,6 +233,7 @@ impl DeltaState {
             KIND_EXPECTED => self.expected(),
             KIND_GAP => return Ok(Kind::Gap),
             KIND_CLOCK => return Ok(Kind::Clock),
+            KIND_TABLES => return Ok(Kind::Tables),
             _ => usize::try_from(word - KIND_SERIES).unwrap_or(usize::MAX),
         };
         if index >= self.series.len() {

@@ -10,7 +10,7 @@ pub(super) fn by_series(series: usize, records: &[Record]) -> Vec<f64> {
     let readings = || {
         records.iter().filter_map(|record| match record {
             Record::Reading(reading) => Some(reading),
-            Record::Gap(_) | Record::Clock(_) => None,
+            Record::Gap(_) | Record::Clock(_) | Record::Tables(_) => None,
         })
     };
     let series_of = |reading: &ReadingRecord| usize::from(reading.series);

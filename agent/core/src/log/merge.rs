@@ -154,6 +154,7 @@ fn push_record(
         Record::Reading(r) => builder.push_reading(&series[usize::from(r.series)], r),
         Record::Gap(gap) => builder.push_gap(gap),
         Record::Clock(clock) => builder.push_clock(clock),
+        Record::Tables(tables) => builder.push_tables(tables),
     }
 }
 
@@ -211,6 +212,7 @@ mod tests {
     use super::super::decode::{decode, decode_head};
     use super::*;
     use crate::limits::BLOCK_RECORDS_MAX;
+    use crate::record::TablesRecord;
     use crate::record::{ClockRecord, ClockTrust, GapReason, GapRecord, ReadingRecord};
     use crate::record::{Row, Series, ValueKind};
     use crate::units::{EventTime, PartitionId, TopicId};
@@ -255,6 +257,10 @@ mod tests {
                 (0, 5) => readings.push_clock(&ClockRecord {
                     now: time,
                     trust: ClockTrust::Yes,
+                }),
+                (0, 4) => readings.push_tables(&TablesRecord {
+                    upto: Offset(n / 2),
+                    time,
                 }),
                 (0, _) => readings.push_reading(
                     &series(n),
@@ -317,6 +323,7 @@ mod tests {
                             }
                             Record::Gap(gap) => format!("{gap:?}"),
                             Record::Clock(clock) => format!("{clock:?}"),
+                            Record::Tables(tables) => format!("{tables:?}"),
                         };
                         put(n, text);
                     }

@@ -150,6 +150,7 @@ fn push_record(
         }
         Record::Gap(gap) => builder.push_gap(gap),
         Record::Clock(clock) => builder.push_clock(clock),
+        Record::Tables(tables) => builder.push_tables(tables),
     }
 }
 

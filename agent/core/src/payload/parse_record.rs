@@ -1,4 +1,5 @@
-//! Reading of one record in a JSON data message: a reading, a gap, or the clock.
+//! Reading of one record in a JSON data message: a reading, a gap, the clock, or
+//! how far tables are known.
 //!
 //! Always holds: a value is a number of its series' kind. Bound: none of its own; no
 //! text is made.
@@ -12,9 +13,9 @@ use super::parse::named;
 use crate::limits::NAME_BYTES_MAX;
 use crate::record::{
     ClockRecord, ClockTrust, Figure, GAPS, GapReason, GapRecord, QUALITIES, ReadingRecord, Record,
-    SCALED_VALUE_MAX, Series, UNSYNCED_US, ValueKind,
+    SCALED_VALUE_MAX, Series, TablesRecord, UNSYNCED_US, ValueKind,
 };
-use crate::units::{EventTime, Span};
+use crate::units::{EventTime, Offset, Span};
 use crate::utc;
 
 /// What a record says of the clock, where `step_us` may say more.
@@ -41,6 +42,7 @@ pub(super) struct RecordParts<'a> {
     count: Option<u64>,
     clock: Option<ClockTrust>,
     step: Option<Span>,
+    upto: Option<Offset>,
 }
 
 impl<'a> RecordParts<'a> {
@@ -89,7 +91,7 @@ impl<'a> RecordParts<'a> {
         }
     }
 
-    /// Keys of gaps and clocks.
+    /// Keys of gaps, clocks and tables.
     fn rare_member(&mut self, reader: &mut Reader<'a>, key: &str) -> Result<(), PayloadError> {
         match key {
             "gap" => {
@@ -120,6 +122,10 @@ impl<'a> RecordParts<'a> {
                 let step = reader.signed("step_us").map(Span)?;
                 set(reader, &mut self.step, "step_us", step)
             }
+            "tables_upto" => {
+                let upto = Offset(reader.unsigned(u64::MAX, "tables_upto")?);
+                set(reader, &mut self.upto, "tables_upto", upto)
+            }
             "time" => {
                 let time = read_time(reader)?;
                 set(reader, &mut self.time, "time", time)
@@ -145,6 +151,9 @@ impl<'a> RecordParts<'a> {
                 ClockTrust::Since(_) => ClockTrust::Since(need(reader, self.step, "step_us")?),
             };
             return Ok(Record::Clock(ClockRecord { now: time, trust }));
+        }
+        if let Some(upto) = self.upto {
+            return Ok(Record::Tables(TablesRecord { upto, time }));
         }
         Ok(Record::Gap(GapRecord {
             // The key that a reading has is the one that is missed first.

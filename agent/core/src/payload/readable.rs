@@ -8,7 +8,9 @@ use forebay_wire::message::Quality;
 
 use super::PAYLOAD_VERSION;
 use super::data::MessageId;
-use super::text::{push_boot_of, push_clock, push_figure, push_gap, push_key, push_list};
+use super::text::{
+    push_boot_of, push_clock, push_figure, push_gap, push_key, push_list, push_tables,
+};
 use crate::json::{write_signed, write_text, write_unsigned};
 use crate::log::block::{Block, Body};
 use crate::record::{
@@ -102,6 +104,7 @@ fn push_readings(out: &mut Vec<u8>, series: &[Series], records: &[Record]) {
             }
             Record::Gap(gap) => push_gap(out, gap),
             Record::Clock(clock) => push_clock(out, clock),
+            Record::Tables(tables) => push_tables(out, tables),
         }
     }
 }

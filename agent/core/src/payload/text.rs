@@ -9,8 +9,8 @@ use forebay_wire::message::Quality;
 
 use crate::json::{pair, write_number, write_signed, write_text, write_unsigned};
 use crate::record::{
-    ClockRecord, ClockTrust, Figure, GapRecord, ReadingRecord, Record, Series, ValueKind, gap_name,
-    quality_name, trust_name,
+    ClockRecord, ClockTrust, Figure, GapRecord, ReadingRecord, Record, Series, TablesRecord,
+    ValueKind, gap_name, quality_name, trust_name,
 };
 use crate::units::EventTime;
 use crate::utc;
@@ -83,6 +83,14 @@ pub(super) fn push_clock(out: &mut Vec<u8>, clock: &ClockRecord) {
     out.push(b'}');
 }
 
+/// Appends how far tables are known as it stands in payloads and rows.
+pub(super) fn push_tables(out: &mut Vec<u8>, tables: &TablesRecord) {
+    out.extend_from_slice(b"{\"tables_upto\":");
+    write_unsigned(tables.upto.0, out);
+    push_time(out, tables.time);
+    out.push(b'}');
+}
+
 /// Appends a record as the JSON object that a sink keeps or gives out: a reading with
 /// all that its series says.
 ///
@@ -95,6 +103,7 @@ pub fn push_row(series: &[Series], record: &Record, out: &mut Vec<u8>) {
         }
         Record::Gap(gap) => push_gap(out, gap),
         Record::Clock(clock) => push_clock(out, clock),
+        Record::Tables(tables) => push_tables(out, tables),
     }
 }
 

@@ -49,7 +49,7 @@ impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
                     self.stages[owner].on_reading(known, of, when, self.commit);
                 }
                 // A gap is an account of what is not there: no window has it.
-                Record::Gap(_) => {}
+                Record::Gap(_) | Record::Tables(_) => {}
                 Record::Clock(clock) => {
                     let place = (self.place)(Offset(block.base.0 + index as u64));
                     for stage in &mut self.stages[self.all.clone()] {

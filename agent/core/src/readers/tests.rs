@@ -302,7 +302,7 @@ fn times_of(key: BlockKey, bytes: &[u8], device: u64) -> Vec<(u64, i64)> {
         Record::Reading(reading) if series[usize::from(reading.series)].uid == uid(device) => {
             Some((reading.ordinal.0, reading.time.0))
         }
-        Record::Reading(_) | Record::Gap(_) | Record::Clock(_) => None,
+        Record::Reading(_) | Record::Gap(_) | Record::Clock(_) | Record::Tables(_) => None,
     };
     records.iter().filter_map(of).collect()
 }

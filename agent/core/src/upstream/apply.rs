@@ -536,6 +536,7 @@ fn counters(counted: Counted) -> Counters {
         gap_records: counted.gap_records,
         gap_readings: counted.gap_readings,
         clock_records: counted.clock_records,
+        table_records: counted.table_records,
         ..Counters::default()
     }
 }

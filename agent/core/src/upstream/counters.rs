@@ -29,14 +29,16 @@ pub struct Counters {
     pub clock_records: u64,
     /// Openings that showed a second disk of one log: restored from a backup, or cloned.
     pub clones: u64,
+    /// Records applied that say how far the gateway knew its tables.
+    pub table_records: u64,
 }
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// How many counters older versions have: the first ones of this.
-const OLDER: [(u8, usize); 3] = [(1, 9), (2, 10), (3, 11)];
+const OLDER: [(u8, usize); 4] = [(1, 9), (2, 10), (3, 11), (4, 12)];
 
 impl Counters {
-    fn fields(&mut self) -> [&mut u64; 12] {
+    fn fields(&mut self) -> [&mut u64; 13] {
         [
             &mut self.messages,
             &mut self.readings,
@@ -50,6 +52,7 @@ impl Counters {
             &mut self.missing,
             &mut self.clock_records,
             &mut self.clones,
+            &mut self.table_records,
         ]
     }
 
@@ -106,7 +109,7 @@ mod tests {
             assert_eq!(Counters::from_bytes(&bytes[..cut]), None, "{cut}");
         }
         assert_eq!(Counters::from_bytes(&[&bytes[..], &[0]].concat()), None);
-        assert_eq!(Counters::from_bytes(&[&[5], &bytes[1..]].concat()), None);
+        assert_eq!(Counters::from_bytes(&[&[6], &bytes[1..]].concat()), None);
         for (version, count) in OLDER {
             let old = [&[version], &bytes[1..=8 * count]].concat();
             let read = Counters::from_bytes(&old).expect("an older version");
@@ -116,7 +119,8 @@ mod tests {
                 Counters {
                     missing: from(10, counters.missing),
                     clock_records: from(11, counters.clock_records),
-                    clones: 0,
+                    clones: from(12, counters.clones),
+                    table_records: 0,
                     ..counters
                 },
                 "{version}"

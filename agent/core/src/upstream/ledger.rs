@@ -47,6 +47,7 @@ pub(super) struct Counted {
     pub gap_records: u64,
     pub gap_readings: u64,
     pub clock_records: u64,
+    pub table_records: u64,
 }
 
 /// Readings of one boot of a device in one message.
@@ -150,6 +151,7 @@ impl UpstreamLedger {
                     self.take_gap(gateway, gap);
                 }
                 Record::Clock(_) => counted.clock_records += 1,
+                Record::Tables(_) => counted.table_records += 1,
             }
         }
         for slot in slots.iter().filter(|slot| slot.count > 0) {

@@ -21,6 +21,8 @@ pub struct UpstreamSnapshot {
     pub gap_readings: u64,
     /// Records of a gateway's clock applied.
     pub clock_records: u64,
+    /// Records that say how far a gateway knew its tables.
+    pub table_records: u64,
     /// Result rows applied.
     pub rows: u64,
     /// Records that came again.
@@ -52,6 +54,7 @@ impl UpstreamSnapshot {
         self.gap_records = counters.gap_records;
         self.gap_readings = counters.gap_readings;
         self.clock_records = counters.clock_records;
+        self.table_records = counters.table_records;
         self.rows = counters.rows;
         self.duplicates = counters.duplicates;
         self.rejected = counters.rejected;
@@ -73,6 +76,7 @@ impl UpstreamSnapshot {
             "gap_records": self.gap_records,
             "gap_readings": self.gap_readings,
             "clock_records": self.clock_records,
+            "table_records": self.table_records,
             "rows": self.rows,
             "duplicates": self.duplicates,
             "rejected": self.rejected,

@@ -148,6 +148,7 @@ pub(super) fn verify(
             counters.readings,
             counters.gap_records,
             counters.clock_records,
+            counters.table_records,
             counters.rows,
             counters.missing,
         ];

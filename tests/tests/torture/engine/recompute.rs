@@ -202,7 +202,7 @@ impl Fresh {
                 let value = figure(series, reading);
                 self.batch.push(id, reading.time, value, None);
             }
-            Record::Gap(_) => {}
+            Record::Gap(_) | Record::Tables(_) => {}
             Record::Clock(clock) => {
                 self.step();
                 match clock.trust {

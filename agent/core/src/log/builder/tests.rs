@@ -12,7 +12,7 @@ use super::super::head::block_crc;
 use super::super::key::BlockKey;
 use super::*;
 use crate::limits::SERIES_PER_BLOCK_MAX;
-use crate::record::{Figure, GAPS, QUALITIES, SCALED_VALUE_MAX};
+use crate::record::{Figure, GAPS, QUALITIES, SCALED_VALUE_MAX, TablesRecord};
 use crate::units::{PartitionId, Span, TopicId};
 
 const AT: TopicPartition = TopicPartition {
@@ -221,6 +221,10 @@ fn any_record() -> impl Strategy<Value = Given> {
                 ClockTrust::Yes,
                 ClockTrust::Since(Span(value)),
             ][quality % 3];
+            if quality % 4 == 3 {
+                let upto = Offset(ordinal);
+                return (device, channel, Record::Tables(TablesRecord { upto, time }));
+            }
             let clock = ClockRecord { now: time, trust };
             return (device, channel, Record::Clock(clock));
         }
@@ -262,6 +266,7 @@ fn push(builder: &mut ReadingsBuilder, (device, channel, record): &Given) -> Res
         Record::Reading(r) => builder.push_reading(&series(*device, *channel), r),
         Record::Gap(gap) => builder.push_gap(gap),
         Record::Clock(clock) => builder.push_clock(clock),
+        Record::Tables(tables) => builder.push_tables(tables),
     }
 }
 
@@ -311,6 +316,41 @@ fn a_clock_costs_few_bytes_among_readings_and_stretches_no_span() {
         let (_, low, high) = block(Some(now));
         assert_eq!((low, high), (min, max), "{now}");
     }
+}
+
+#[test]
+fn what_is_said_of_tables_stretches_no_span_and_stands_alone() {
+    let tables = |time| TablesRecord {
+        upto: Offset(u64::MAX),
+        time: EventTime(time),
+    };
+    let mut builder = ReadingsBuilder::new();
+    assert_eq!(builder.push_tables(&tables(5)), Ok(()));
+    let read = reading(0, 1_000_000, 2100);
+    assert_eq!(builder.push_reading(&series(1, 0), &read), Ok(()));
+    let bytes = builder.seal(AT, Offset(7), Epoch(1));
+    let head = decode_head(key(7), &bytes).expect("a block");
+    assert_eq!((head.time_min, head.time_max), (read.time, read.time));
+
+    assert_eq!(builder.push_tables(&tables(9)), Ok(()));
+    let bytes = builder.seal(AT, Offset(7), Epoch(1));
+    let head = decode_head(key(7), &bytes).expect("a block");
+    assert_eq!((head.time_min, head.time_max), (EventTime(9), EventTime(9)));
+    let block = decode(key(7), &bytes).expect("a block");
+    let records = vec![Record::Tables(tables(9))];
+    let series = Vec::new();
+    assert_eq!(block.body, Body::Readings { series, records });
+    // The offset ends the block: one byte less is a block cut short.
+    let mut cut = bytes.clone();
+    let last = cut.len() - 1;
+    cut[last] = 0xff;
+    let crc = block_crc(&cut);
+    cut[4..8].copy_from_slice(&crc.to_le_bytes());
+    let fault = decode(key(7), &cut).map_err(|error| error.fault);
+    assert!(
+        matches!(fault, Err(BlockFault::Malformed { .. })),
+        "{fault:?}"
+    );
 }
 
 #[test]
@@ -372,7 +412,8 @@ proptest! {
             let block = decode(key(base), &bytes).map_err(fail)?;
             let head = decode_head(key(base), &bytes).map_err(fail)?;
             prop_assert_eq!(head.end(), block.end());
-            let is_clock = |given: &Given| matches!(given.2, Record::Clock(_));
+            let is_clock =
+                |given: &Given| matches!(given.2, Record::Clock(_) | Record::Tables(_));
             let only_clocks = taken.iter().all(is_clock);
             let told = taken.iter().filter(|given| only_clocks || !is_clock(given));
             let times = told.map(|(_, _, record)| record.time());

@@ -36,6 +36,7 @@ fn stored(block: &Block) -> StoredBlock {
                     }
                     Record::Gap(gap) => builder.push_gap(gap),
                     Record::Clock(clock) => builder.push_clock(clock),
+                    Record::Tables(tables) => builder.push_tables(tables),
                 }
                 .unwrap();
             }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::readable::GOLDEN;
 use super::*;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::record::{GAPS, QUALITIES, SCALED_VALUE_MAX};
+use crate::record::{GAPS, QUALITIES, SCALED_VALUE_MAX, TablesRecord};
 
 fn any_figure() -> impl Strategy<Value = (i64, u8)> {
     const MOST: i64 = SCALED_VALUE_MAX as i64;
@@ -108,7 +108,11 @@ fn any_other() -> impl Strategy<Value = Record> {
         let now = EventTime(now);
         Record::Clock(ClockRecord { now, trust })
     });
-    prop_oneof![gap, clock]
+    let tables = (any::<u64>(), any::<i64>()).prop_map(|(upto, time)| {
+        let (upto, time) = (Offset(upto), EventTime(time));
+        Record::Tables(TablesRecord { upto, time })
+    });
+    prop_oneof![gap, clock, tables]
 }
 
 fn any_block() -> impl Strategy<Value = Block> {

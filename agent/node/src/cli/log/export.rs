@@ -116,8 +116,8 @@ fn write_all(
                     written.gaps += 1;
                     return Ok(Flow::GoOn);
                 }
-                // What the clock said is the log's own affair.
-                Item::Clock(..) => return Ok(Flow::GoOn),
+                // What the clock said, and how far tables were known, is the log's own affair.
+                Item::Clock(..) | Item::Tables(..) => return Ok(Flow::GoOn),
                 Item::Reading(reading) => reading.write(table.as_mut()),
                 Item::Row(row, partition, offset) => table.row(&[
                     Cell::Unsigned(partition.0.into()),

@@ -8,7 +8,9 @@ use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{EXCHANGE, READINGS};
 use forebay_core::log::walk::{Met, Walk};
 use forebay_core::query::Names;
-use forebay_core::record::{ClockRecord, Figure, GapRecord, ReadingRecord, Record, Row, Series};
+use forebay_core::record::{
+    ClockRecord, Figure, GapRecord, ReadingRecord, Record, Row, Series, TablesRecord,
+};
 use forebay_core::store::Loss;
 use forebay_core::units::{EventTime, Offset, PartitionId};
 use forebay_wire::ids::DeviceUid;
@@ -46,6 +48,7 @@ pub(super) enum Item<'a> {
     Reading(Reading<'a>),
     Gap(&'a GapRecord, Offset),
     Clock(&'a ClockRecord, PartitionId, Offset),
+    Tables(&'a TablesRecord, PartitionId, Offset),
     Row(&'a Row, PartitionId, Offset),
 }
 
@@ -216,11 +219,18 @@ impl Wanted {
                         Record::Gap(gap) if self.takes_gap(gap) => {
                             visit(&Item::Gap(gap, offset(place)))?
                         }
-                        Record::Clock(clock) if self.takes_clock(clock) => {
+                        Record::Clock(clock) if self.takes_beside(clock.now) => {
                             let partition = block.at.partition;
                             visit(&Item::Clock(clock, partition, offset(place)))?
                         }
-                        Record::Reading(_) | Record::Gap(_) | Record::Clock(_) => Flow::GoOn,
+                        Record::Tables(tables) if self.takes_beside(tables.time) => {
+                            let partition = block.at.partition;
+                            visit(&Item::Tables(tables, partition, offset(place)))?
+                        }
+                        Record::Reading(_)
+                        | Record::Gap(_)
+                        | Record::Clock(_)
+                        | Record::Tables(_) => Flow::GoOn,
                     };
                     if flow == Flow::Stop {
                         return Ok(flow);
@@ -242,8 +252,9 @@ impl Wanted {
         Ok(Flow::GoOn)
     }
 
-    fn takes_clock(&self, clock: &ClockRecord) -> bool {
-        self.takes_time(clock.now) && self.channel.is_none() && self.device.is_none()
+    /// What is of no device.
+    fn takes_beside(&self, time: EventTime) -> bool {
+        self.takes_time(time) && self.channel.is_none() && self.device.is_none()
     }
 
     fn takes_gap(&self, gap: &GapRecord) -> bool {

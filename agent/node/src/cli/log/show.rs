@@ -41,7 +41,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, String> {
         shown += 1;
         let device = match item {
             Item::Gap(gap, _) => names.name(gap.uid),
-            Item::Reading(_) | Item::Clock(..) | Item::Row(..) => String::new(),
+            Item::Reading(_) | Item::Clock(..) | Item::Tables(..) | Item::Row(..) => String::new(),
         };
         let line = if args.target.json {
             json_line(item, &device).to_string()
@@ -114,6 +114,13 @@ fn text_line(item: &Item<'_>, device: &str) -> String {
                     format!("trusted from here on: {} us later than it said", step.0),
             }
         ),
+        Item::Tables(tables, partition, offset) => format!(
+            "{}/{:<10} {:<28} tables, known by the changes below offset {}",
+            partition.0,
+            offset.0,
+            time_text(tables.time),
+            tables.upto.0
+        ),
         Item::Row(row, partition, offset) => format!(
             "{}/{:<10} {}",
             partition.0,
@@ -158,6 +165,12 @@ fn json_line(item: &Item<'_>, device: &str) -> Value {
                 ClockTrust::No | ClockTrust::Yes => None,
                 ClockTrust::Since(step) => Some(step.0),
             },
+        }),
+        Item::Tables(tables, partition, offset) => json!({
+            "partition": partition.0,
+            "offset": offset.0,
+            "time": time_value(tables.time),
+            "tables_upto": tables.upto.0,
         }),
         Item::Row(row, partition, offset) => {
             let text = String::from_utf8_lossy(&row.line);

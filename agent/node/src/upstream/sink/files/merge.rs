@@ -260,7 +260,7 @@ impl<'a> View<'a> {
 fn kind(kept: Kept) -> ExtentKind {
     match kept {
         Kept::Missing => ExtentKind::Missing,
-        Kept::Readings | Kept::Rows | Kept::Gaps | Kept::Clocks => ExtentKind::Rows,
+        Kept::Readings | Kept::Rows | Kept::Gaps | Kept::Clocks | Kept::Tables => ExtentKind::Rows,
     }
 }
 

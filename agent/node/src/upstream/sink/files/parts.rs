@@ -172,7 +172,7 @@ impl DataFile {
     ) -> Result<Vec<Segment>, SinkError> {
         let columns = match self.kept {
             Kept::Missing => Kept::Missing.columns(),
-            Kept::Readings | Kept::Rows | Kept::Gaps | Kept::Clocks => {
+            Kept::Readings | Kept::Rows | Kept::Gaps | Kept::Clocks | Kept::Tables => {
                 &self.kept.columns()[..PLACE_COLUMNS]
             }
         };

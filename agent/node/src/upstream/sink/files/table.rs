@@ -10,7 +10,8 @@ use std::sync::Arc;
 use forebay_core::payload::{GatewayName, StreamName, push_row};
 use forebay_core::record::{
     ClockRecord, ClockTrust, Figure, GAPS, GapRecord, MISSING, Missing, QUALITIES, ReadingRecord,
-    Record, Series, UNSYNCED_US, ValueKind, gap_name, missing_name, quality_name, trust_name,
+    Record, Series, TablesRecord, UNSYNCED_US, ValueKind, gap_name, missing_name, quality_name,
+    trust_name,
 };
 use forebay_core::units::{Epoch, EpochNonce, EventTime, LogId, Offset, PartitionId, Span};
 use forebay_core::upstream::keys::Source;
@@ -28,6 +29,7 @@ pub(super) enum Kept {
     Gaps,
     Clocks,
     Missing,
+    Tables,
 }
 
 /// Columns of a table, behind those that say where a record stands.
@@ -72,18 +74,20 @@ const CLOCKS: &[Column] = placed![
     ("step_us", Kind::MaybeInteger),
     ("time", Kind::Time),
 ];
+const TABLES: &[Column] = placed![("tables_upto", Kind::Unsigned), ("time", Kind::Time),];
 const MISSING_COLUMNS: &[Column] = placed![("missing", Kind::Text), ("count", Kind::Unsigned),];
 
 /// Columns of each table that say where a record stands.
 pub(super) const PLACE_COLUMNS: usize = 6;
 
 impl Kept {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Readings,
         Self::Rows,
         Self::Gaps,
         Self::Clocks,
         Self::Missing,
+        Self::Tables,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -93,6 +97,7 @@ impl Kept {
             Self::Gaps => "gaps",
             Self::Clocks => "clocks",
             Self::Missing => "missing",
+            Self::Tables => "tables",
         }
     }
 
@@ -108,6 +113,7 @@ impl Kept {
             Self::Gaps => GAP_COLUMNS,
             Self::Clocks => CLOCKS,
             Self::Missing => MISSING_COLUMNS,
+            Self::Tables => TABLES,
         }
     }
 }
@@ -135,6 +141,7 @@ impl Line<'_> {
             Self::Record(_, Record::Reading(_)) => Kept::Readings,
             Self::Record(_, Record::Gap(_)) => Kept::Gaps,
             Self::Record(_, Record::Clock(_)) => Kept::Clocks,
+            Self::Record(_, Record::Tables(_)) => Kept::Tables,
             Self::Row(_) => Kept::Rows,
             Self::Missing(..) => Kept::Missing,
         }
@@ -193,6 +200,16 @@ impl Line<'_> {
                     Cell::Time(clock.now),
                 ])
             }
+            Self::Record(_, Record::Tables(tables)) => to.row(&[
+                a,
+                b,
+                c,
+                d,
+                e,
+                f,
+                Cell::Unsigned(tables.upto.0),
+                Cell::Time(tables.time),
+            ]),
             Self::Row(json) => to.row(&[a, b, c, d, e, f, Cell::Member(json)]),
             Self::Missing(reason, count) => to.row(&[
                 a,
@@ -374,7 +391,7 @@ pub(super) fn place(gateway: &GatewayName, cells: &[Raw]) -> Option<(Run, Offset
 pub(super) fn count(kept: Kept, cells: &[Raw]) -> Option<u64> {
     match kept {
         Kept::Missing => cells.get(PLACE_COLUMNS + 1)?.unsigned(),
-        Kept::Readings | Kept::Rows | Kept::Gaps | Kept::Clocks => Some(1),
+        Kept::Readings | Kept::Rows | Kept::Gaps | Kept::Clocks | Kept::Tables => Some(1),
     }
 }
 
@@ -410,13 +427,22 @@ pub(super) fn stored(kept: Kept, offset: Offset, cells: &[Raw]) -> Option<Vec<u8
             let now = time.time()?;
             push_row(&[], &Record::Clock(ClockRecord { now, trust }), &mut out);
         }
+        (Kept::Tables, [upto, time]) => {
+            let tables = TablesRecord {
+                upto: Offset(upto.unsigned()?),
+                time: time.time()?,
+            };
+            push_row(&[], &Record::Tables(tables), &mut out);
+        }
         (Kept::Missing, [reason, count]) => {
             let name = reason.text()?;
             let (reason, _) = MISSING.iter().find(|(_, known)| *known == name)?;
             let last = offset.0.checked_add(count.unsigned()?.checked_sub(1)?)?;
             push_missing(*reason, offset, Offset(last), &mut out);
         }
-        (Kept::Rows | Kept::Gaps | Kept::Clocks | Kept::Missing, _) => return None,
+        (Kept::Rows | Kept::Gaps | Kept::Clocks | Kept::Missing | Kept::Tables, _) => {
+            return None;
+        }
     }
     Some(out)
 }

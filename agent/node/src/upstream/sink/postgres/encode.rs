@@ -8,8 +8,8 @@ use std::borrow::Cow;
 
 use forebay_core::payload::{DataBody, DataMessage};
 use forebay_core::record::{
-    ClockRecord, ClockTrust, Figure, GapRecord, ReadingRecord, Record, Series, ValueKind, gap_name,
-    missing_name, trust_name,
+    ClockRecord, ClockTrust, Figure, GapRecord, ReadingRecord, Record, Series, TablesRecord,
+    ValueKind, gap_name, missing_name, trust_name,
 };
 use forebay_core::units::{EventTime, Offset};
 use forebay_core::upstream::batch::Applied;
@@ -27,6 +27,7 @@ pub(super) struct Copies {
     samples: CopyRows,
     gaps: CopyRows,
     clocks: CopyRows,
+    tables: CopyRows,
     rows: CopyRows,
     missing: CopyRows,
     exact: CopyRows,
@@ -66,6 +67,7 @@ impl Copies {
             samples: CopyRows::new(9),
             gaps: CopyRows::new(8),
             clocks: CopyRows::new(5),
+            tables: CopyRows::new(4),
             rows: CopyRows::new(3),
             missing: CopyRows::new(4),
             exact: CopyRows::new(5),
@@ -100,6 +102,7 @@ impl Copies {
                         }
                         Record::Gap(gap) => self.gap((source, offset), gap),
                         Record::Clock(clock) => self.clock((source, offset), clock),
+                        Record::Tables(tables) => self.tables((source, offset), tables),
                     }
                 }
             }
@@ -185,6 +188,17 @@ impl Copies {
         self.exact(place, Exact::time(clock.now));
     }
 
+    fn tables(&mut self, place: (i32, Offset), tables: &TablesRecord) {
+        let (source, offset) = place;
+        self.tables
+            .row()
+            .i32(source)
+            .u64(offset.0)
+            .time(tables.time)
+            .u64(tables.upto.0);
+        self.exact(place, Exact::time(tables.time));
+    }
+
     fn exact(&mut self, (source, offset): (i32, Offset), exact: Exact) {
         if exact == Exact::default() {
             return;
@@ -215,6 +229,11 @@ impl Copies {
                 "COPY clocks (source_id, \"offset\", \"time\", trust, step_us) \
                  FROM STDIN (FORMAT binary)",
                 self.clocks,
+            ),
+            (
+                "COPY table_marks (source_id, \"offset\", \"time\", changes_upto) \
+                 FROM STDIN (FORMAT binary)",
+                self.tables,
             ),
             (
                 "COPY rows (source_id, \"offset\", \"row\") FROM STDIN (FORMAT binary)",

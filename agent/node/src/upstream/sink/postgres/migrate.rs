@@ -12,7 +12,7 @@ use super::fault::Place;
 use super::layout::Layout;
 
 /// What each version adds, from 1 on.
-const VERSIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const VERSIONS: [&str; 2] = [include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 /// Where version 1 says whether the readings are partitioned.
 const PARTITIONED: &str = "/*PARTITIONED*/";
 /// First key of the advisory lock: "fore" as a number. The second is of the schema.

@@ -69,6 +69,9 @@ const RECORDS: &str = "\
     FROM rows WHERE source_id = $1 AND \"offset\" BETWEEN $2 AND $3 \
     UNION ALL SELECT \"offset\", 5::int2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason, NULL, count \
     FROM missing WHERE source_id = $1 AND \"offset\" BETWEEN $2 AND $3 \
+    UNION ALL SELECT \"offset\", 6::int2, \"time\", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        changes_upto \
+    FROM table_marks WHERE source_id = $1 AND \"offset\" BETWEEN $2 AND $3 \
     ORDER BY place";
 
 /// Runs of consecutive offsets. An offset that is there twice is in two runs.
@@ -80,6 +83,8 @@ const RUNS: &str = "\
             UNION ALL SELECT \"offset\" FROM gaps \
                 WHERE source_id = $1 AND \"offset\" BETWEEN $2 AND $3 \
             UNION ALL SELECT \"offset\" FROM clocks \
+                WHERE source_id = $1 AND \"offset\" BETWEEN $2 AND $3 \
+            UNION ALL SELECT \"offset\" FROM table_marks \
                 WHERE source_id = $1 AND \"offset\" BETWEEN $2 AND $3 \
             UNION ALL SELECT \"offset\" FROM rows \
                 WHERE source_id = $1 AND \"offset\" BETWEEN $2 AND $3 \

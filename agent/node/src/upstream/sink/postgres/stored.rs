@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::payload::push_row;
 use forebay_core::record::{
-    ClockRecord, ClockTrust, GAPS, GapRecord, QUALITIES, ReadingRecord, Record, Series, UNSYNCED_US,
+    ClockRecord, ClockTrust, GAPS, GapRecord, QUALITIES, ReadingRecord, Record, Series,
+    TablesRecord, UNSYNCED_US,
 };
-use forebay_core::units::{EventTime, Span};
+use forebay_core::units::{EventTime, Offset, Span};
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal, Tick};
 use forebay_wire::message::Quality;
 use postgres::{Portal, Row, Transaction};
@@ -111,6 +112,13 @@ pub(super) fn json_of(
                 "{{\"missing\":\"{reason}\",\"first_offset\":{first},\"last_offset\":{last}}}"
             )
             .into_bytes();
+        }
+        6 => {
+            let tables = TablesRecord {
+                upto: Offset(row.get::<_, Option<i64>>(11)?.cast_unsigned()),
+                time: time()?,
+            };
+            push_row(&[], &Record::Tables(tables), &mut json);
         }
         _ => return None,
     }

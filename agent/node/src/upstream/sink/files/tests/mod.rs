@@ -15,7 +15,7 @@ use forebay_core::log::key::TopicPartition;
 use forebay_core::payload::{Encoding, GatewayName, MessageId, StreamName};
 use forebay_core::record::{
     ClockRecord, ClockTrust, GapReason, GapRecord, Missing, ReadingRecord, Record, Series,
-    UNSYNCED_US, ValueKind,
+    TablesRecord, UNSYNCED_US, ValueKind,
 };
 use forebay_core::units::{
     Epoch, EpochNonce, EventTime, LogId, Mono, Offset, PartitionId, Span, TopicId,
@@ -62,13 +62,17 @@ fn series() -> Vec<Series> {
 fn record(offset: u64) -> Record {
     let time = EventTime(START + (offset as i64) * HOUR / 2);
     let step = offset as i64;
-    match offset % 7 {
+    match offset % 8 {
         5 => Record::Gap(GapRecord {
             uid: DeviceUid([7; 8]),
             boot: BootId(3),
             first: Ordinal(offset),
             count: u64::MAX - offset,
             reason: GapReason::PowerLoss,
+            time,
+        }),
+        7 => Record::Tables(TablesRecord {
+            upto: Offset(offset / 3),
             time,
         }),
         6 => Record::Clock(ClockRecord {
