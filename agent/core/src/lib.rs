@@ -57,6 +57,7 @@ pub mod forward;
 
 pub mod upstream;
 
+pub mod follow;
 pub mod query;
 
 pub mod import;

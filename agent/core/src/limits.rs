@@ -244,6 +244,14 @@ pub const TOPICS_MAX: usize = 1024;
 pub const QUERIES_MAX: usize = 16;
 /// Lines in the answer to one query.
 pub const QUERY_LINES_MAX: usize = 10_000;
+/// Readers of changes that wait for an answer at the same time.
+pub const FOLLOWERS_MAX: usize = 16;
+/// Rows in one answer of changes, and bytes of their lines after which it is full; the
+/// last read of the log comes on top.
+pub const FOLLOW_LINES_MAX: usize = 4096;
+pub const FOLLOW_BYTES_MAX: usize = 1 << 20;
+/// Longest wait for a change, us: shorter than a client waits for its answer.
+pub const FOLLOW_WAIT_MAX_US: i64 = 10_000_000;
 /// Channels per partition whose newest reading is shown.
 pub const LIVE_SERIES_MAX: usize = 16_384;
 /// Destinations of one gateway.

@@ -7,6 +7,7 @@
 mod asked;
 mod device_view;
 mod devices;
+mod followers;
 mod forwarding;
 mod space;
 mod start;
@@ -21,6 +22,7 @@ use crate::commit::{CommitToken, Durable, GroupCommit};
 use crate::devices::Devices;
 use crate::effect::{Effect, FetchToken, GatewayConfig, Input, Note, QueryId};
 use crate::exchange::{Exchange, ExchangeRead};
+use crate::follow::Follow;
 use crate::forward::{DestinationId, Forward};
 use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
@@ -47,6 +49,7 @@ enum Reader {
     Exchange(ExchangeRead, TopicPartition),
     Forward(DestinationId, TopicPartition),
     Query(QueryId, Offset),
+    Follow(QueryId, TopicPartition),
 }
 
 /// What a start writes before anything else: a record must never stand in a layout or a
@@ -87,6 +90,7 @@ pub struct Gateway {
     removals: space::Removals,
     losses: Losses,
     queries: BTreeMap<QueryId, Job>,
+    followers: BTreeMap<QueryId, Follow>,
     imports: Imports,
     fetches: BTreeMap<FetchToken, Reader>,
     marks: BTreeMap<DestinationId, Marks>,
@@ -218,6 +222,7 @@ impl Gateway {
             .chain(self.retention.next_deadline())
             .chain(self.clock.next_deadline())
             .chain(self.readers.next_deadline(&self.commit))
+            .chain(self.followers.values().filter_map(Follow::deadline))
             .min()
     }
 
@@ -332,6 +337,7 @@ impl Gateway {
         }
         self.imports.on_durable(&self.ledger);
         self.on_marks_durable(token);
+        self.step_followers(now);
     }
 
     fn on_fetched(&mut self, token: FetchToken, blocks: Vec<StoredBlock>, now: Mono) {
@@ -359,6 +365,7 @@ impl Gateway {
                     self.step_query(id);
                 }
             }
+            Reader::Follow(id, at) => self.on_followed(id, at, &blocks, now),
         }
     }
 
@@ -402,6 +409,13 @@ impl Gateway {
             self.hand_on_heard(port, now.mono);
         }
         self.devices.on_deadline(now.mono);
+        if self
+            .followers
+            .values()
+            .any(|f| f.deadline() <= Some(now.mono))
+        {
+            self.step_followers(now.mono);
+        }
         for forward in &mut self.forward {
             forward.handle_deadline(now.mono);
         }

@@ -11,6 +11,7 @@ use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
 
 use crate::derive::Derive;
+use crate::follow::FollowRequest;
 use crate::layout::Stretch;
 use crate::limits::QUERY_LINES_MAX;
 use crate::live::{ChannelKey, Live, figure};
@@ -76,6 +77,8 @@ pub enum Query {
         channel: ChannelName,
         range: TimeRange,
     },
+    /// Rows of a stream from a place on, or a wait for them.
+    Follow(FollowRequest),
 }
 
 /// A channel as an operator names it.
@@ -153,8 +156,11 @@ impl Job {
     ) -> Result<Self, String> {
         let stage = readers.stage(uid);
         let (name, fold, range) = match query {
-            Query::Status | Query::DeadLetters | Query::RetryDeadLetters { .. } => {
-                unreachable!("it is answered without the log")
+            Query::Status
+            | Query::DeadLetters
+            | Query::RetryDeadLetters { .. }
+            | Query::Follow(_) => {
+                unreachable!("no job answers it")
             }
             Query::Rolling { channel, size } => {
                 let figures = Figures::default();

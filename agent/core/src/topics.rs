@@ -153,6 +153,16 @@ impl TopicTable {
         Ok((topic, entries))
     }
 
+    /// The topic of the window at a place in the config, where it has one.
+    ///
+    /// # Panics
+    /// When there is no such window.
+    #[must_use]
+    pub fn topic_of(&self, engine: &EngineConfig, at: usize) -> Option<TopicId> {
+        let known = self.known.get(&meta_key(engine, at));
+        known.map(|(topic, _)| *topic)
+    }
+
     /// All topics with their streams' names on the wire, in order of topic.
     pub fn streams(&self) -> impl Iterator<Item = (TopicId, &str)> {
         self.names

@@ -24,6 +24,7 @@ mod query;
 mod replay;
 mod run;
 mod show;
+mod watch;
 
 /// Config that commands read unless told otherwise.
 const CONFIG_DEFAULT: &str = "forebay.toml";
@@ -45,6 +46,7 @@ enum Verb {
     /// Asks a running agent for rolling averages, rollups and readings
     #[command(subcommand)]
     Query(query::QueryVerb),
+    Watch(watch::WatchArgs),
     Status(query::StatusArgs),
     Ingest(IngestArgs),
     /// Shows what no broker takes, and sends it again
@@ -83,6 +85,7 @@ pub fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Query(verb) => query::run(&verb),
+        Verb::Watch(args) => watch::run(&args),
         Verb::Status(args) => query::status(&args),
         Verb::Log(verb) => log::run(&verb),
         Verb::Forward(verb) => forward::run(&verb),

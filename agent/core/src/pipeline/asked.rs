@@ -14,6 +14,10 @@ impl Gateway {
             Query::RetryDeadLetters { destination } => {
                 Err(self.retry_dead_letters(destination.as_deref()))
             }
+            Query::Follow(request) => match self.start_follow(id, request, now) {
+                Ok(()) => return,
+                Err(text) => Err(Err(text)),
+            },
             Query::Rolling { channel, .. }
             | Query::Rollup { channel, .. }
             | Query::Readings { channel, .. } => {

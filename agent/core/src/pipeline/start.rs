@@ -78,6 +78,7 @@ impl Gateway {
             removals: space::Removals::default(),
             losses: Losses::restore(meta),
             queries: BTreeMap::new(),
+            followers: BTreeMap::new(),
             imports: Imports::default(),
             fetches: BTreeMap::new(),
             marks: BTreeMap::new(),

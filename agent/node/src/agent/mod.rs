@@ -2,6 +2,7 @@
 //! socket around it. `forebay run` and `forebay demo` both start it here.
 
 pub mod device_questions;
+pub mod follow;
 pub mod imports;
 mod links;
 mod places;

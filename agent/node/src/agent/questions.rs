@@ -6,6 +6,7 @@ use forebay_core::units::{EventTime, Span};
 use serde_json::{Value, json};
 
 use super::device_questions::{self, DeviceQuestion};
+use super::follow;
 
 /// Largest window or bucket that can be asked for: ten years, us.
 const SIZE_US_MAX: i64 = 10 * 366 * 86_400 * 1_000_000;
@@ -34,6 +35,7 @@ pub fn write(query: &Query) -> Value {
             with_range(request, *range)
         }
         Query::Readings { channel, range } => with_range(about("readings", channel), *range),
+        Query::Follow(request) => follow::write(request),
     }
 }
 
@@ -85,12 +87,13 @@ fn read_query(query: &str, request: &Value) -> Result<Query, String> {
             size: size(request)?,
             range: range(request)?,
         }),
+        "changes" => follow::read(request).map(Query::Follow),
         "readings" => Ok(Query::Readings {
             channel: channel(request)?,
             range: range(request)?,
         }),
         other => Err(format!(
-            "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, rolling, rollup, readings, {}",
+            "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, rolling, rollup, readings, changes, {}",
             device_questions::NAMES
         )),
     }
@@ -136,6 +139,9 @@ fn range(request: &Value) -> Result<TimeRange, String> {
 
 #[cfg(test)]
 mod tests {
+    use forebay_core::follow::{FollowFrom, FollowRequest};
+    use forebay_core::units::{Offset, PartitionId, TopicId};
+
     use super::*;
 
     #[test]
@@ -165,6 +171,14 @@ mod tests {
                 range,
             },
             Query::Readings { channel, range },
+            Query::Follow(FollowRequest {
+                stream: String::from("temp_1m"),
+                table: Some(String::from("sites")),
+                topic: Some(TopicId(17)),
+                from: FollowFrom::At([(PartitionId(1), Offset(7))].into()),
+                lines_max: 3,
+                wait: Span(5),
+            }),
         ] {
             assert_eq!(read(&write(&query)), Ok(Question::Query(query)));
         }

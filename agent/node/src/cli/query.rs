@@ -32,7 +32,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    fn socket(&self) -> Result<PathBuf, String> {
+    pub(super) fn socket(&self) -> Result<PathBuf, String> {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());
         }
@@ -225,5 +225,6 @@ fn show(query: &Query, answer: &Value) -> ExitCode {
         Query::Rolling { .. } => super::show::rolling(answer),
         Query::Rollup { .. } => super::show::rollup(answer),
         Query::Readings { .. } => super::show::readings(answer),
+        Query::Follow(_) => print_line(&answer.to_string()),
     }
 }
