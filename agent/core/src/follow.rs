@@ -316,7 +316,7 @@ fn change_of_record(series: &[Series], record: &Record) -> Option<(String, Strin
             ("insert", reading_line(series, reading))
         }
         Record::Gap(gap) => ("gap", gap_line(gap)),
-        Record::Clock(_) => return None,
+        Record::Clock(_) | Record::Tables(_) => return None,
     };
     Some((String::from(op), line.to_string()))
 }
