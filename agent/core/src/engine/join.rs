@@ -8,6 +8,7 @@
 
 use crate::engine::config::{Aggregate, EngineConfig, JoinInput, JoinKind, JoinSource, JoinSpec};
 use crate::engine::device::Step;
+use crate::engine::interval::Interval;
 use crate::engine::joined::{JoinedRow, SideShape, WindowSide};
 use crate::engine::kernel::{SourceRows, Turn};
 use crate::engine::lookup::Lookup;
@@ -16,6 +17,7 @@ use crate::engine::route::{Routes, Series};
 use crate::engine::row::{Row, Rows, Says, Stream, StreamId};
 use crate::engine::state::{StateError, StateReader, StateWriter};
 use crate::engine::table::{Changed, Tables};
+use crate::engine::table_join::TableJoin;
 use crate::engine::value::NULL;
 
 /// What a join does. All of it is a function of the order of its calls.
@@ -47,6 +49,11 @@ pub(super) trait JoinKernel {
 
     /// Readings and rows that did not wait until all was known, as too many waited.
     fn forced(&self) -> u64;
+
+    /// Rows of windows that came too late.
+    fn late_derived(&self) -> u64 {
+        0
+    }
 
     /// Bytes that the next checkpoint takes, about.
     fn changed_bytes(&self) -> usize;
@@ -157,14 +164,18 @@ pub(super) struct Join {
 
 #[derive(Debug)]
 enum Kind {
+    Interval(Interval),
     Lookup(Lookup),
+    Table(TableJoin),
 }
 
 /// Calls a generic function with the kind's own type.
 macro_rules! with_kernel {
     ($kind:expr, $kernel:ident => $call:expr) => {
         match $kind {
+            Kind::Interval($kernel) => $call,
             Kind::Lookup($kernel) => $call,
+            Kind::Table($kernel) => $call,
         }
     };
 }
@@ -178,7 +189,10 @@ impl Join {
         let at = u16::try_from(at).expect("at most JOINS_MAX joins");
         let kind = match spec.kind {
             JoinKind::Lookup { wait } => Kind::Lookup(Lookup::new(spec, wait)),
-            JoinKind::Interval { .. } | JoinKind::Table => Kind::Lookup(Lookup::new(spec, None)),
+            JoinKind::Interval { lower, upper } => {
+                Kind::Interval(Interval::new(spec, (lower, upper), config))
+            }
+            JoinKind::Table => Kind::Table(TableJoin::new(spec, config)),
         };
         let shape = |input: &JoinInput| match input.from {
             JoinSource::Readings | JoinSource::Table(_) => SideShape::READING,
@@ -237,6 +251,10 @@ impl Join {
 
     pub(super) fn forced(&self) -> u64 {
         with_kernel!(&self.kind, kernel => kernel.forced())
+    }
+
+    pub(super) fn late_derived(&self) -> u64 {
+        with_kernel!(&self.kind, kernel => kernel.late_derived())
     }
 
     pub(super) fn changed_bytes(&self) -> usize {

@@ -44,6 +44,8 @@ pub(super) enum Mark {
     None,
     /// It did not wait until its table was known.
     Stale,
+    /// It found nothing before its device fell silent.
+    Idle,
     /// It is there from now on.
     Added,
     /// It is not there any more.
@@ -133,6 +135,7 @@ impl JoinedView<'_> {
         out.extend_from_slice(match self.joined.mark {
             Mark::None => b"",
             Mark::Stale => b",\"stale\":true",
+            Mark::Idle => b",\"reason\":\"idle\"",
             Mark::Added => b",\"diff\":1",
             Mark::Removed => b",\"diff\":-1",
         });

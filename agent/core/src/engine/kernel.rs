@@ -209,6 +209,18 @@ fn lag_and_delay(spec: &WindowSpec, config: &EngineConfig) -> (i64, i64) {
     (lag, delay)
 }
 
+/// How far behind the end of a window the watermark of the readings is when nothing can
+/// change its row any more; of a line, when it is written at the latest.
+pub(super) fn final_delay(spec: &WindowSpec, config: &EngineConfig) -> i64 {
+    let (lag, delay) = lag_and_delay(spec, config);
+    match spec.kind {
+        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => delay,
+        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } | WindowKind::Session { .. } => {
+            lag.saturating_add(config.time.allowed_lateness.0)
+        }
+    }
+}
+
 /// A watermark as it is passed on; the end of time is the end of all.
 fn behind(watermark: i64, lag: i64) -> i64 {
     match watermark {

@@ -20,6 +20,7 @@ mod grid;
 mod hopping;
 pub mod identity;
 mod inner;
+mod interval;
 mod join;
 mod joined;
 mod kernel;
@@ -33,6 +34,7 @@ mod session;
 mod sliding;
 pub mod state;
 mod table;
+mod table_join;
 mod tail;
 mod tumbling;
 pub mod value;
@@ -424,6 +426,9 @@ impl Engine {
     pub fn late_derived(&self) -> impl Iterator<Item = (&str, u64)> {
         let counts = self.operators.iter();
         let counts = counts.map(|op| (&*op.stream.name, op.common.late_derived));
+        let of_joins = self.joins.iter();
+        let of_joins = of_joins.map(|join| (&*join.stream.name, join.late_derived()));
+        let counts = counts.chain(of_joins);
         counts.filter(|(_, count)| *count > 0)
     }
 

@@ -152,6 +152,14 @@ impl Tables {
         versions[..at].last()?.row.as_ref()
     }
 
+    /// The newest version of a key, which may say that there is no row any more.
+    pub(super) fn newest(&self, table: u16, key: &str) -> Option<&Version> {
+        let table = &self.tables[usize::from(table)];
+        let no = table.by_key.get(key)?;
+        let entry = table.entries.get(no.0 as usize)?.as_ref()?;
+        entry.versions.last()
+    }
+
     /// The number of a key, which stays from now on, whether there is such a row or not.
     pub(super) fn watch(&mut self, table: u16, key: &str) -> KeyNo {
         let table = &mut self.tables[usize::from(table)];
