@@ -119,6 +119,8 @@ pub const TABLE_VERSIONS_MAX: usize = 1024;
 /// Readings and rows that one join or window holds until what they need is known; beyond,
 /// the oldest do not wait any longer.
 pub const JOIN_HELD_MAX: usize = 1 << 20;
+/// Keys of one window that has columns of tables in its key.
+pub const KEYED_SLOTS_MAX: usize = 1 << 20;
 /// Columns of tables in the key of one window.
 pub const KEY_COLUMNS_MAX: usize = 8;
 /// Figures of one window.

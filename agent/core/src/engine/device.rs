@@ -574,14 +574,14 @@ impl Devices {
             }
             writer.put(&key(DEVICE_KEY, page), &blob);
         }
-        for page in new_pages(self.kept_names, self.names.len()) {
+        for page in state::new_pages(self.kept_names, self.names.len()) {
             blob.clear();
             for name in &self.names[state::of_page(page, self.names.len())] {
                 put_text(&mut blob, name);
             }
             writer.put(&key(NAME_KEY, page), &blob);
         }
-        for page in new_pages(self.kept_series, self.series.len()) {
+        for page in state::new_pages(self.kept_series, self.series.len()) {
             blob.clear();
             for series in &self.series[state::of_page(page, self.series.len())] {
                 put_varint(&mut blob, series.device.0.into());
@@ -654,16 +654,6 @@ impl Devices {
         self.soonest = Some(i64::MIN);
         Ok(series)
     }
-}
-
-/// Pages with names that are not kept yet.
-fn new_pages(kept: usize, all: usize) -> impl Iterator<Item = u32> {
-    let pages = if kept < all {
-        kept / state::PAGE..all.div_ceil(state::PAGE)
-    } else {
-        0..0
-    };
-    pages.map(number)
 }
 
 fn key(kind: &[u8], page: u32) -> Vec<u8> {

@@ -135,6 +135,7 @@ impl FedRows<'_> {
             true => Some(bits as f64),
             false => crate::engine::value::option(f64::from_bits(bits)),
         };
+        let columns = self.routes.columns_of(row.slot);
         Some(FedRow {
             cause: row.cause,
             time: row.time().0,
@@ -143,7 +144,7 @@ impl FedRows<'_> {
             value,
             side: WindowSide {
                 series: self.routes.series_of(row.slot),
-                columns: None,
+                columns: (!columns.is_empty()).then(|| columns.concat().into()),
                 start: row.start,
                 end: row.end,
                 value: bits,

@@ -117,7 +117,7 @@ impl Common {
                     matches!(kind, WindowKind::Session { .. })
                 }
             },
-            routes: Routes::new(spec),
+            routes: Routes::new(spec, config),
             timers: Timers::default(),
             pages: Pages::default(),
             all: i64::MIN,

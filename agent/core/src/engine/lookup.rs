@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::config::{JoinColumn, JoinSource, JoinSpec, JoinType};
+use crate::engine::config::{JoinColumn, JoinSource, JoinSpec, JoinType, TableSpec};
 use crate::engine::counters::Taken;
 use crate::engine::device::Step;
 use crate::engine::filter::{Filter, Maybe};
@@ -307,6 +307,16 @@ pub(super) fn key_text(on: &[JoinColumn], device: &str, channel: &str) -> Option
     }
     out.push(b']');
     String::from_utf8(out).ok().map(Into::into)
+}
+
+/// What the key columns of a table are of a series: where one is named `channel` its
+/// channel, else its device.
+pub(super) fn table_columns(spec: &TableSpec) -> Vec<JoinColumn> {
+    let columns = spec.key.iter().map(|name| match name.as_str() {
+        "channel" => JoinColumn::Channel,
+        _ => JoinColumn::Device,
+    });
+    columns.collect()
 }
 
 impl HeldLeft {

@@ -24,6 +24,7 @@ mod interval;
 mod join;
 mod joined;
 mod kernel;
+mod keyed;
 mod least;
 mod lookup;
 mod operator;
@@ -41,6 +42,7 @@ pub mod value;
 mod waiting;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::change::Change;
 use crate::engine::config::{EngineConfig, Source};
@@ -159,20 +161,21 @@ impl Engine {
             return Err(SeriesError::BadName);
         }
         self.changed = true;
-        let series = self.devices.add(device, channel);
-        let series = series.ok_or(SeriesError::TooMany)?;
-        let mut has_new_slot = Vec::with_capacity(self.operators.len());
-        for operator in &mut self.operators {
-            let comes = match operator.source() {
-                Source::Readings => true,
-                Source::Window(from) => has_new_slot[usize::from(from)],
-            };
-            has_new_slot.push(comes && operator.add_input(series));
+        let added = self.devices.add(device, channel);
+        let id = added.ok_or(SeriesError::TooMany)?.id;
+        let all = self.devices.series();
+        let series = &all[id.index()];
+        for at in 0..self.operators.len() {
+            let (before, rest) = self.operators.split_at_mut(at);
+            match rest[0].source() {
+                Source::Readings => rest[0].add_series(series, &mut self.tables),
+                Source::Window(from) => rest[0].add_slots_of(&before[usize::from(from)], all),
+            }
         }
         for join in &mut self.joins {
             join.add_series(series, &mut self.tables);
         }
-        Ok(series.id)
+        Ok(id)
     }
 
     /// The id of a series that was seen before.
@@ -214,7 +217,9 @@ impl Engine {
             match operator.source() {
                 Source::Readings => operator.on_readings(&step, &mut self.votes),
                 Source::Window(from) => {
-                    let source = before[usize::from(from)].as_source(operator.common.value_at);
+                    let source = &before[usize::from(from)];
+                    operator.add_slots_of(source, step.series);
+                    let source = source.as_source(operator.common.value_at);
                     operator.on_fed(&step, source);
                 }
             }
@@ -399,7 +404,9 @@ impl Engine {
             let source = match operator.source() {
                 Source::Readings => None,
                 Source::Window(from) => {
-                    Some(before[usize::from(from)].as_source(operator.common.value_at))
+                    let source = &before[usize::from(from)];
+                    operator.add_slots_of(source, turn.series);
+                    Some(source.as_source(operator.common.value_at))
                 }
             };
             operator.on_turn(&turn, source);
@@ -445,12 +452,14 @@ impl Engine {
         self.tables.summaries()
     }
 
-    /// Readings and rows that a join did not let wait until all was known, as too many
-    /// waited, by its stream; only where there are any.
+    /// Readings and rows that a window or join did not let wait until all was known, as too
+    /// many waited, by its stream; only where there are any.
     pub fn forced(&self) -> impl Iterator<Item = (&str, u64)> {
-        let counts = self.joins.iter();
-        let counts = counts.map(|join| (&*join.stream.name, join.forced()));
-        counts.filter(|(_, count)| *count > 0)
+        let windows = self.operators.iter();
+        let windows = windows.map(|op| (&*op.stream.name, op.forced()));
+        let joins = self.joins.iter();
+        let joins = joins.map(|join| (&*join.stream.name, join.forced()));
+        windows.chain(joins).filter(|(_, count)| *count > 0)
     }
 
     /// Nothing with a smaller time is still expected of this device. `None` when
@@ -484,10 +493,12 @@ impl Engine {
         let series = self.devices.series();
         let cells = |shown| &rows.cells[row.cells as usize..][..shown];
         let aside = |stream| (stream, Some(SeriesId(row.slot)), cells(1), None);
+        let mut columns: &[Arc<str>] = &[];
         let (stream, of, cells, joined) = match row.stream {
             StreamId::Window(window) => {
                 let operator = &self.operators[usize::from(window)];
                 let series = operator.common.routes.series_of(row.slot);
+                columns = operator.common.routes.columns_of(row.slot);
                 let stream = &operator.stream;
                 (stream, Some(series), cells(stream.shown), None)
             }
@@ -503,6 +514,7 @@ impl Engine {
             row,
             stream,
             names: of.map(|of| &series[of.index()].names),
+            columns,
             cells,
             joined,
             series,
@@ -593,8 +605,14 @@ impl Engine {
             let added = engine.series(&device, &channel);
             added.map_err(|_| bad(HEAD_KEY))?;
         }
-        for operator in &mut engine.operators {
-            operator.decode(&reader)?;
+        let (devices, operators) = (&engine.devices, &mut engine.operators);
+        for at in 0..operators.len() {
+            let (before, rest) = operators.split_at_mut(at);
+            if let Source::Window(from) = rest[0].source() {
+                rest[0].add_slots_of(&before[usize::from(from)], devices.series());
+            }
+            let watermark = |scope| devices.watermark(DeviceId(scope));
+            rest[0].decode(&reader, devices.series(), watermark)?;
         }
         for join in &mut engine.joins {
             join.decode(&reader)?;

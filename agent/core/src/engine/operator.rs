@@ -1,18 +1,22 @@
 //! All kinds of operators behind one face: the choice of the kind is made once per
 //! batch. A new kind is a variant here.
 
+use std::sync::Arc;
+
 use crate::engine::config::{Aggregate, EngineConfig, JoinSource, Source, WindowKind, WindowSpec};
 use crate::engine::device::Step;
 use crate::engine::figures::Wants;
 use crate::engine::hopping::Hopping;
 use crate::engine::inner::{InnerRows, Span};
 use crate::engine::kernel::{self, Common, Kernel, Out, SourceRows, Turn};
-use crate::engine::route::Series;
+use crate::engine::keyed::{self, Keyed};
+use crate::engine::route::{Scope, Series};
 use crate::engine::row::{Row, Stream, StreamId};
 use crate::engine::rows::LastRows;
 use crate::engine::session::Sessions;
 use crate::engine::sliding::Sliding;
 use crate::engine::state::{self, StateError, StateReader, StateWriter};
+use crate::engine::table::Tables;
 use crate::engine::tail::{Reach, Tail};
 use crate::engine::tumbling::Tumbling;
 use crate::log::bytes::{put_varint, put_zigzag};
@@ -24,6 +28,7 @@ pub(super) struct Operator {
     kind: Kind,
     pub(super) stream: Stream,
     pub(super) out: Out,
+    keyed: Option<Box<Keyed>>,
     prefix: [u8; 3],
 }
 
@@ -56,6 +61,7 @@ macro_rules! with_kernel {
 const COMMON_KEY: u8 = b'c';
 const PAGE_KEY: u8 = b'o';
 const MORE_KEY: u8 = b'm';
+const KEYED_KEY: u8 = b'k';
 
 impl Operator {
     /// The operator at this place of the pipeline.
@@ -109,20 +115,36 @@ impl Operator {
                 keeps_figures: reads(at, config).any(|(_, reader)| reader.merge),
                 ..Out::default()
             },
+            keyed: Keyed::new(spec, config),
             prefix: [PAGE_KEY, high, low],
         }
     }
 
-    /// Takes note of the next input: a series, or a new slot of the source that has it
-    /// as its first. True when it needs a new slot.
-    pub(super) fn add_input(&mut self, series: &Series) -> bool {
-        let is_new = self.common.routes.add(series);
-        if is_new {
+    /// Takes note of the next series.
+    pub(super) fn add_series(&mut self, series: &Series, tables: &mut Tables) {
+        self.add_input(series, &[]);
+        if let Some(keyed) = &mut self.keyed {
+            let is_taken = self.common.routes.takes(series.id.index());
+            keyed.add_series(series, is_taken, tables);
+        }
+    }
+
+    /// Takes note of the slots that its source has more than before.
+    pub(super) fn add_slots_of(&mut self, source: &Self, series: &[Series]) {
+        let routes = &source.common.routes;
+        for slot in self.common.routes.inputs()..routes.len() {
+            let slot = slot as u32;
+            let first = &series[routes.series_of(slot).index()];
+            self.add_input(first, routes.columns_of(slot));
+        }
+    }
+
+    fn add_input(&mut self, series: &Series, columns: &[Arc<str>]) {
+        if self.common.routes.add(series, columns) {
             // So that every slot has a page in the state.
             self.common.pages.touch(self.common.routes.len() - 1);
             with_kernel!(&mut self.kind, kernel => kernel.add_slot());
         }
-        is_new
     }
 
     pub(super) fn source(&self) -> Source {
@@ -139,8 +161,9 @@ impl Operator {
 
     pub(super) fn on_readings(&mut self, step: &Step<'_>, votes: &mut [u8]) {
         let (common, out) = (&mut self.common, &mut self.out);
-        with_kernel!(&mut self.kind, kernel => {
-            kernel::run_readings((common, kernel), step, votes, out);
+        with_kernel!(&mut self.kind, kernel => match &mut self.keyed {
+            None => kernel::run_readings((common, kernel), step, votes, out),
+            Some(keyed) => keyed::run_readings((common, kernel), keyed, step, votes, out),
         });
     }
 
@@ -154,10 +177,11 @@ impl Operator {
 
     pub(super) fn on_turn(&mut self, turn: &Turn<'_>, source: Option<SourceRows<'_>>) {
         let (common, out) = (&mut self.common, &mut self.out);
-        with_kernel!(&mut self.kind, kernel => {
-            kernel::run_turn((common, kernel), turn, source, out);
+        with_kernel!(&mut self.kind, kernel => match &mut self.keyed {
+            None => kernel::run_turn((common, kernel), turn, source, out),
+            Some(keyed) => keyed::run_turn((common, kernel), keyed, turn, out),
         });
-        if self.common.is_chained() {
+        if self.common.is_chained() || self.keyed.is_some() {
             self.put_in_order(turn.series);
         }
     }
@@ -184,12 +208,19 @@ impl Operator {
     }
 
     pub(super) fn state_rows(&self) -> u64 {
-        with_kernel!(&self.kind, kernel => kernel.state_rows())
+        let waiting = self.keyed.as_ref().map_or(0, |keyed| keyed.state_rows());
+        waiting + with_kernel!(&self.kind, kernel => kernel.state_rows())
+    }
+
+    /// Readings that did not wait until their key was known.
+    pub(super) fn forced(&self) -> u64 {
+        self.keyed.as_ref().map_or(0, |keyed| keyed.forced())
     }
 
     /// Bytes that the next checkpoint takes, about.
     pub(super) fn changed_bytes(&self) -> usize {
-        self.common.pages.changed() * state::PAGE * 48
+        let waiting = self.keyed.as_ref().map_or(0, |keyed| keyed.changed_bytes());
+        waiting + self.common.pages.changed() * state::PAGE * 48
     }
 
     pub(super) fn encode(&mut self, writer: &mut StateWriter<'_>) {
@@ -209,11 +240,27 @@ impl Operator {
         with_kernel!(&mut self.kind, kernel => {
             kernel.encode_more(&[MORE_KEY, high, low], writer);
         });
+        if let Some(keyed) = &mut self.keyed {
+            keyed.encode(&self.common, [KEYED_KEY, high, low], writer);
+        }
     }
 
-    /// Reads what [`Operator::encode`] wrote, once all inputs are there.
-    pub(super) fn decode(&mut self, reader: &StateReader) -> Result<(), StateError> {
+    /// Reads what [`Operator::encode`] wrote, once all series are there, and all slots of
+    /// its source. `watermark`: of a device.
+    pub(super) fn decode(
+        &mut self,
+        reader: &StateReader,
+        series: &[Series],
+        watermark: impl Fn(Scope) -> i64,
+    ) -> Result<(), StateError> {
         let [_, high, low] = self.prefix;
+        if let Some(keyed) = &mut self.keyed {
+            let place = ([KEYED_KEY, high, low], reader);
+            let common = &mut self.common;
+            with_kernel!(&mut self.kind, kernel => {
+                keyed.decode((common, kernel), place, series, watermark)
+            })?;
+        }
         let (common, kind) = (&mut self.common, &mut self.kind);
         reader.each(&[COMMON_KEY, high, low], |_, from| {
             common.set_all(from.zigzag()?);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::engine::config::{KeySpec, WindowSpec};
+use crate::engine::config::{EngineConfig, KeyColumn, KeySpec, Source, WindowSpec};
 use crate::engine::row::SeriesNames;
 
 /// A device in the engine, from 0 in order of first sight.
@@ -45,6 +45,12 @@ pub(super) struct Series {
 /// Place of a key's state in its operator, from 0 in order of first sight.
 pub(super) type Slot = u32;
 const NOT_TAKEN: Slot = Slot::MAX;
+/// Its slot depends on what a table says at the time of each reading.
+const BY_TABLE: Slot = Slot::MAX - 1;
+
+/// The columns of tables in a key, as they stand in a line: `,"sites.building":"north"`
+/// each.
+pub(super) type Columns = Arc<[Arc<str>]>;
 
 /// What shares one watermark in an operator: a device, by its number, or, where the
 /// key holds no device, all of them, as 0.
@@ -57,14 +63,44 @@ pub(super) struct Routes {
     channels: Option<BTreeSet<String>>,
     devices: Option<BTreeSet<String>>,
     key: KeySpec,
+    columns: ColumnsFrom,
+    /// Every input has a key of its own.
+    is_plain: bool,
     /// By input.
     slot_of: Vec<Slot>,
     /// By key, where several inputs share one.
-    shared: BTreeMap<(Option<DeviceId>, Option<Arc<str>>), Slot>,
+    shared: BTreeMap<(Option<DeviceId>, Option<Arc<str>>, Columns), Slot>,
+    /// Of each slot, where the key has any.
+    columns_of: Vec<Columns>,
     slots_of: Vec<Slots>,
     scope_of: Vec<Scope>,
     /// The first series of each slot: its names are those of the key.
     series_of: Vec<SeriesId>,
+}
+
+/// Where the columns of tables in the key come from.
+#[derive(Debug)]
+enum ColumnsFrom {
+    /// There are none.
+    Nowhere,
+    /// From tables, at the time of each reading.
+    Tables,
+    /// From those of the source, at these places.
+    Source(Box<[usize]>),
+}
+
+impl ColumnsFrom {
+    fn new(spec: &WindowSpec, config: &EngineConfig) -> Self {
+        if spec.key_columns.is_empty() {
+            return Self::Nowhere;
+        }
+        let Source::Window(from) = spec.from else {
+            return Self::Tables;
+        };
+        let of_source = &config.windows[usize::from(from)].key_columns;
+        let place = |column: &KeyColumn| of_source.iter().position(|c| c == column);
+        Self::Source(spec.key_columns.iter().filter_map(place).collect())
+    }
 }
 
 /// The slots of a scope: most devices have one.
@@ -106,14 +142,23 @@ pub(super) fn push_tight<T>(to: &mut Vec<T>, one: T) {
 }
 
 impl Routes {
-    pub(super) fn new(spec: &WindowSpec) -> Self {
+    pub(super) fn new(spec: &WindowSpec, config: &EngineConfig) -> Self {
+        let columns = ColumnsFrom::new(spec, config);
+        let source_has_columns = match spec.from {
+            Source::Readings => false,
+            Source::Window(from) => !config.windows[usize::from(from)].key_columns.is_empty(),
+        };
+        let has_columns = source_has_columns || !spec.key_columns.is_empty();
         let set = |names: &Option<Vec<String>>| names.as_ref().map(|n| n.iter().cloned().collect());
         Self {
             channels: set(&spec.channels),
             devices: set(&spec.devices),
             key: spec.key,
+            columns,
+            is_plain: spec.key.device && spec.key.channel && !has_columns,
             slot_of: Vec::new(),
             shared: BTreeMap::new(),
+            columns_of: Vec::new(),
             slots_of: Vec::new(),
             scope_of: Vec::new(),
             series_of: Vec::new(),
@@ -122,8 +167,8 @@ impl Routes {
 
     /// Takes note of the next input, a series or a slot of another operator that has
     /// this one as its first; true when it needs a new slot, whose number is the count
-    /// of slots before.
-    pub(super) fn add(&mut self, series: &Series) -> bool {
+    /// of slots before. `of_source`: the columns that are in the key of that slot.
+    pub(super) fn add(&mut self, series: &Series, of_source: &[Arc<str>]) -> bool {
         let takes = |set: &Option<BTreeSet<String>>, name: &str| {
             set.as_ref().is_none_or(|set| set.contains(name))
         };
@@ -133,17 +178,38 @@ impl Routes {
             push_tight(&mut self.slot_of, NOT_TAKEN);
             return false;
         }
-        let next = Slot::try_from(self.series_of.len()).expect("fewer slots than series");
-        if !(self.key.device && self.key.channel) {
-            let device = self.key.device.then_some(series.device);
-            let channel = self.key.channel.then(|| series.names.channel.clone());
-            let slot = *self.shared.entry((device, channel)).or_insert(next);
-            if slot != next {
-                push_tight(&mut self.slot_of, slot);
+        let columns: Columns = match &self.columns {
+            ColumnsFrom::Nowhere => Arc::default(),
+            ColumnsFrom::Tables => {
+                push_tight(&mut self.slot_of, BY_TABLE);
                 return false;
             }
+            ColumnsFrom::Source(places) => {
+                let columns = places.iter().filter_map(|at| of_source.get(*at).cloned());
+                columns.collect()
+            }
+        };
+        let (slot, is_new) = self.slot_for(series, columns);
+        push_tight(&mut self.slot_of, slot);
+        is_new
+    }
+
+    /// The slot of a series with these columns, and whether it is new.
+    pub(super) fn slot_for(&mut self, series: &Series, columns: Columns) -> (Slot, bool) {
+        let next = Slot::try_from(self.series_of.len()).expect("fewer slots than series");
+        if !self.is_plain {
+            let device = self.key.device.then_some(series.device);
+            let channel = self.key.channel.then(|| series.names.channel.clone());
+            let key = (device, channel, columns.clone());
+            let slot = *self.shared.entry(key).or_insert(next);
+            if slot != next {
+                return (slot, false);
+            }
         }
-        push_tight(&mut self.slot_of, next);
+        match self.columns {
+            ColumnsFrom::Nowhere => {}
+            ColumnsFrom::Tables | ColumnsFrom::Source(_) => self.columns_of.push(columns),
+        }
         let scope = if self.key.device { series.device.0 } else { 0 };
         push_tight(&mut self.scope_of, scope);
         push_tight(&mut self.series_of, series.id);
@@ -151,7 +217,26 @@ impl Routes {
             push_tight(&mut self.slots_of, Slots::NONE);
         }
         self.slots_of[scope as usize].push(next);
-        true
+        (next, true)
+    }
+
+    /// Inputs so far.
+    pub(super) fn inputs(&self) -> usize {
+        self.slot_of.len()
+    }
+
+    /// Whether readings of an input are taken.
+    #[inline]
+    pub(super) fn takes(&self, input: usize) -> bool {
+        self.slot_of
+            .get(input)
+            .is_some_and(|slot| *slot != NOT_TAKEN)
+    }
+
+    /// The columns of tables in the key of a slot.
+    pub(super) fn columns_of(&self, slot: Slot) -> &[Arc<str>] {
+        let columns = self.columns_of.get(slot as usize);
+        columns.map_or(&[], |columns| columns)
     }
 
     #[inline]
@@ -184,11 +269,16 @@ impl Routes {
         self.series_of[slot as usize]
     }
 
-    /// The order of keys in the output: by device, then channel.
+    /// The order of keys in the output: by device, then channel, then columns of tables.
     pub(super) fn key_order(&self, series: &[Series], a: Slot, b: Slot) -> Ordering {
         if a == b {
             return Ordering::Equal;
         }
+        let by_columns = self.columns_of(a).cmp(self.columns_of(b));
+        self.name_order(series, a, b).then(by_columns)
+    }
+
+    fn name_order(&self, series: &[Series], a: Slot, b: Slot) -> Ordering {
         let names = |slot| &series[self.series_of(slot).index()].names;
         let (a, b) = (names(a), names(b));
         let by_channel = || a.channel.cmp(&b.channel);
@@ -205,6 +295,8 @@ impl Routes {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     at: Vec<i64>,
+    /// None is set to less.
+    least: Option<i64>,
 }
 
 impl Timers {
@@ -217,6 +309,31 @@ impl Timers {
             push_tight(&mut self.at, Self::NEVER);
         }
         self.at[index] = at.min(self.at[index]);
+        self.least = Some(self.least.map_or(at, |least| least.min(at)));
+    }
+
+    /// The scopes that are due at their watermarks, whose timers are then off. None of
+    /// the watermarks is above `largest`.
+    pub(super) fn take_all_due(
+        &mut self,
+        largest: i64,
+        watermark: impl Fn(Scope) -> i64,
+    ) -> Vec<(Scope, i64)> {
+        let mut due = Vec::new();
+        if self.least.is_none_or(|least| least > largest) {
+            return due;
+        }
+        self.least = None;
+        for (scope, at) in (0..).zip(&mut self.at) {
+            let watermark = watermark(scope);
+            if *at <= watermark {
+                *at = Self::NEVER;
+                due.push((scope, watermark));
+            } else if *at != Self::NEVER {
+                self.least = Some(self.least.map_or(*at, |least| least.min(*at)));
+            }
+        }
+        due
     }
 
     /// Whether something is due at this watermark.

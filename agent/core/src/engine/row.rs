@@ -299,6 +299,8 @@ pub struct RowView<'a> {
     pub(super) stream: &'a Stream,
     /// A series of its key, where it has one.
     pub(super) names: Option<&'a SeriesNames>,
+    /// The columns of tables in its key.
+    pub(super) columns: &'a [Arc<str>],
     /// Those that are shown.
     pub(super) cells: &'a [u64],
     /// Of a join.
@@ -372,6 +374,9 @@ impl<'a> RowView<'a> {
         out.extend_from_slice(&self.stream.prefix);
         if let Some(names) = self.names {
             out.extend_from_slice(names.json(self.stream.key));
+        }
+        for column in self.columns {
+            out.extend_from_slice(column.as_bytes());
         }
         let identity;
         match self.row.kind {

@@ -216,6 +216,16 @@ pub(super) fn of_page(page: u32, len: usize) -> std::ops::Range<usize> {
     from..from.saturating_add(PAGE).min(len)
 }
 
+/// Pages with what is not kept yet, where `kept` of `all` are; these only get more.
+pub(super) fn new_pages(kept: usize, all: usize) -> impl Iterator<Item = u32> {
+    let pages = if kept < all {
+        kept / PAGE..all.div_ceil(PAGE)
+    } else {
+        0..0
+    };
+    pages.map(|page| u32::try_from(page).expect("fewer than 2^32 keys"))
+}
+
 /// The page that the rest of a key names.
 pub(super) fn page_of(rest: &[u8], reader: &Reader<'_>) -> Result<u32, Malformed> {
     let page: Result<[u8; 4], _> = rest.try_into();
