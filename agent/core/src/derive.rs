@@ -9,6 +9,7 @@
 //! out, as they are all in their topic, and of the rows after it those that stand
 //! there already. Knows no clock and no store.
 
+mod beside;
 mod kept;
 mod stored;
 #[cfg(test)]
@@ -66,6 +67,10 @@ struct Output {
     fires: bool,
     /// It has rows that the kept place does not cover.
     moved: bool,
+    /// Other engines write it as yet.
+    muted: bool,
+    /// Rows before this event time are left out.
+    begins_at: EventTime,
 }
 
 impl Output {
@@ -191,6 +196,8 @@ impl Derive {
                 compared: Compared::default(),
                 fires: emit.is_some_and(|emit| emit != Emit::EveryUpdate),
                 moved: false,
+                muted: false,
+                begins_at: EventTime(i64::MIN),
             }
         });
         let Seat {
@@ -428,6 +435,9 @@ impl Derive {
                 self.counters.rows_homeless += 1;
                 continue;
             };
+            if output.muted || row.time() < output.begins_at {
+                continue;
+            }
             // Before those that stand there: it is not among them.
             line.clear();
             let identity = row.write_json(&mut line);
@@ -483,7 +493,8 @@ impl Derive {
         for output in &mut self.outputs {
             let worth = output.moved || (all && place > output.since.place);
             let reached = place >= output.since.place;
-            let Some(topic) = output.topic.filter(|_| worth && reached) else {
+            let is_ours = worth && reached && !output.muted;
+            let Some(topic) = output.topic.filter(|_| is_ours) else {
                 continue;
             };
             let at = TopicPartition { topic, partition };

@@ -39,6 +39,7 @@ pub mod num;
 pub mod engine;
 pub mod live;
 pub mod topics;
+pub mod views;
 
 pub mod losses;
 

@@ -242,6 +242,12 @@ const _: () = assert!(
 );
 /// Definitions of derived streams in the life of one log.
 pub const TOPICS_MAX: usize = 1024;
+/// Longest text of the pipeline that is kept in the log; with a longer one a changed
+/// pipeline is computed again while all its streams wait.
+pub const PIPELINE_TEXT_BYTES_MAX: usize = 64 * 1024;
+/// The live engines wait for those that are built beside them when these are so few
+/// readings behind: for a moment, in which both come to one place.
+pub const VIEW_MEETING_READINGS: u64 = 4096;
 /// Queries answered at the same time; one more is told to come again.
 pub const QUERIES_MAX: usize = 16;
 /// Lines in the answer to one query.

@@ -9,16 +9,18 @@
 //! partition, or one while the past is read; [`STORED_ROWS_MAX`] rows of a topic and
 //! [`STORED_BYTES_MAX`] of all are held to be known again. Knows no clock and no store.
 
+mod beside;
 mod feed;
 mod keep;
 pub mod places;
 mod start;
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use forebay_wire::ids::DeviceUid;
 
+use self::beside::Beside;
 use self::feed::Feed;
 pub use self::places::kept_place;
 use self::places::{clamp, entry, parse};
@@ -113,6 +115,7 @@ pub struct Readers {
     /// The turn of a layout has come and no batch that says so was cut yet.
     held: bool,
     kept_at: Mono,
+    beside: Beside,
 }
 
 /// Rows that stand in a topic after its kept place.
@@ -143,9 +146,22 @@ impl Readers {
     pub fn new(
         config: &EngineConfig,
         topics: Vec<Option<TopicId>>,
+        layouts: (Layouts, bool),
+        meta: &[MetaEntry],
+        of: (&GroupCommit, Mono),
+    ) -> Self {
+        Self::beside(config, topics, layouts, meta, of, BTreeSet::new())
+    }
+
+    /// Readers beside live ones, which write the topics of `muted`.
+    #[must_use]
+    pub fn beside(
+        config: &EngineConfig,
+        topics: Vec<Option<TopicId>>,
         (layouts, anew): (Layouts, bool),
         meta: &[MetaEntry],
         (commit, now): (&GroupCommit, Mono),
+        muted: BTreeSet<TopicId>,
     ) -> Self {
         let read = meta.iter().filter_map(|(key, value)| parse(key, value));
         let mut since: BTreeMap<_, _> = read.collect();
@@ -173,6 +189,7 @@ impl Readers {
             holes: Vec::new(),
             held: false,
             kept_at: now,
+            beside: Beside::new(muted, meta),
             stored_bytes: 0,
             hash: pipeline_hash(config, STATE_VERSION),
             restored: BTreeMap::new(),
@@ -263,7 +280,8 @@ impl Readers {
     /// Topics that rows go to.
     fn outputs(&self) -> impl Iterator<Item = TopicId> + '_ {
         let windows = self.topics.iter().flatten().copied();
-        windows.chain([LATE, QUARANTINE])
+        let all = windows.chain([LATE, QUARANTINE]);
+        all.filter(|topic| !self.beside.muted.contains(topic))
     }
 
     /// Engines for the layout whose turn it is: as they were kept, or such that have
@@ -301,6 +319,8 @@ impl Readers {
                 now,
             };
             let mut stage = Derive::new(seat, &self.config, &self.topics, since);
+            stage.mute(&self.beside.muted);
+            stage.begin_at(&self.beside.froms);
             let mut from = self.layout().fence(partition);
             if let Some(restored) = restored.remove(&partition) {
                 if !is_past {
@@ -354,6 +374,7 @@ impl Readers {
     /// Where the own readings of a partition end for now.
     fn limit(&self, partition: PartitionId, commit: &GroupCommit) -> Offset {
         let head = commit.head(readings_of(partition));
+        let head = self.beside.cap(partition).map_or(head, |cap| cap.min(head));
         let end = self.layouts.end(self.active, partition);
         end.map_or(head, |end| end.min(head))
     }

@@ -103,8 +103,14 @@ impl TopicTable {
         engine: &EngineConfig,
         at: usize,
     ) -> Result<(TopicId, Option<(Vec<u8>, Vec<u8>)>), TooManyTopics> {
-        let name = &engine.windows[at].name;
-        let key = meta_key(engine, at);
+        self.add(meta_key(engine, at), &engine.windows[at].name)
+    }
+
+    #[allow(
+        clippy::type_complexity,
+        reason = "the topic, and a key with its value"
+    )]
+    fn add(&mut self, key: Vec<u8>, name: &str) -> Result<(TopicId, Option<Entry>), TooManyTopics> {
         if let Some((topic, _)) = self.known.get(&key) {
             return Ok((*topic, None));
         }
@@ -115,14 +121,13 @@ impl TopicTable {
         let same_name = self
             .known
             .iter()
-            .filter(|(key, _)| name_of(key).as_ref() == Some(name));
+            .filter(|(key, _)| name_of(key).as_deref() == Some(name));
         // Also past those that a topic without an entry may have had.
         let after = same_name.clone().map(|(_, (_, nth))| nth.saturating_add(1));
         let nth = same_name.count() + self.nameless;
         let nth = after.fold(nth as u16, u16::max);
         self.insert(key.clone(), name, topic, nth);
-        let value = [topic.0.to_le_bytes(), nth.to_le_bytes()].concat();
-        Ok((topic, Some((key, value))))
+        Ok((topic, Some((key, place_bytes(topic, nth)))))
     }
 
     /// Gives the window at a place in the config a new topic, and the stream a new name on
@@ -141,13 +146,7 @@ impl TopicTable {
     ) -> Result<(TopicId, Vec<Entry>), TooManyTopics> {
         let key = meta_key(engine, at);
         let mut entries = Vec::new();
-        if let Some((topic, nth)) = self.known.remove(&key) {
-            // Under a key that no definition has.
-            let retired = [key, format!("~{}", topic.0).into_bytes()].concat();
-            let value = [topic.0.to_le_bytes(), nth.to_le_bytes()].concat();
-            self.known.insert(retired.clone(), (topic, nth));
-            entries.push((retired, value));
-        }
+        entries.extend(self.retire(&key));
         let (topic, entry) = self.assign(engine, at)?;
         entries.extend(entry);
         Ok((topic, entries))
@@ -161,6 +160,58 @@ impl TopicTable {
     pub fn topic_of(&self, engine: &EngineConfig, at: usize) -> Option<TopicId> {
         let known = self.known.get(&meta_key(engine, at));
         known.map(|(topic, _)| *topic)
+    }
+
+    /// A new topic for the window at a place in the config, beside the one that it has:
+    /// [`TopicTable::turn`] goes over to it. The same at every call until then.
+    ///
+    /// # Errors
+    /// When the table is full.
+    ///
+    /// # Panics
+    /// When there is no such window.
+    pub fn prepare(
+        &mut self,
+        engine: &EngineConfig,
+        at: usize,
+    ) -> Result<(TopicId, Option<Entry>), TooManyTopics> {
+        self.add(prepared(meta_key(engine, at)), &engine.windows[at].name)
+    }
+
+    /// Goes over to the topic that was prepared for a window, if one was: the entries to
+    /// write. The topic before keeps its rows and its name.
+    ///
+    /// # Panics
+    /// When there is no such window.
+    pub fn turn(&mut self, engine: &EngineConfig, at: usize) -> Vec<Entry> {
+        let key = meta_key(engine, at);
+        let Some((topic, nth)) = self.known.remove(&prepared(key.clone())) else {
+            return Vec::new();
+        };
+        let mut entries = self.retire(&key).map_or_else(Vec::new, |entry| vec![entry]);
+        entries.push((prepared(key.clone()), Vec::new()));
+        self.known.insert(key.clone(), (topic, nth));
+        entries.push((key, place_bytes(topic, nth)));
+        entries
+    }
+
+    /// Takes a topic from its definition.
+    fn retire(&mut self, key: &[u8]) -> Option<Entry> {
+        let (topic, nth) = self.known.remove(key)?;
+        // Under a key that no definition has.
+        let retired = [key, format!("~{}", topic.0).as_bytes()].concat();
+        self.known.insert(retired.clone(), (topic, nth));
+        Some((retired, place_bytes(topic, nth)))
+    }
+
+    /// Topics with the hash of the definition that wrote them, 16 hex digits.
+    pub fn definitions(&self) -> impl Iterator<Item = (TopicId, String)> {
+        let known = self.known.iter();
+        known.filter_map(|(key, (topic, _))| {
+            let text = std::str::from_utf8(key).ok()?;
+            let (_, hash) = text.rsplit_once('/')?;
+            Some((*topic, hash.split('~').next()?.to_owned()))
+        })
     }
 
     /// All topics with their streams' names on the wire, in order of topic.
@@ -306,6 +357,16 @@ fn escaped(name: &str) -> String {
     text
 }
 
+fn place_bytes(topic: TopicId, nth: u16) -> Vec<u8> {
+    [topic.0.to_le_bytes(), nth.to_le_bytes()].concat()
+}
+
+/// Where the topic of a definition stands that is built anew.
+fn prepared(mut key: Vec<u8>) -> Vec<u8> {
+    key.extend_from_slice(b"~new");
+    key
+}
+
 fn name_of(key: &[u8]) -> Option<String> {
     let rest = key.strip_prefix(TOPIC_META_PREFIX)?;
     let text = std::str::from_utf8(rest).ok()?;
@@ -426,6 +487,38 @@ mod tests {
             );
             let windows: BTreeMap<_, _> = again.windows().collect();
             assert_eq!(windows[&before], "a");
+        }
+    }
+
+    #[test]
+    fn a_topic_is_prepared_once_and_turned_to_in_one_step() {
+        let engine = one("a", 1);
+        let mut table = restore(&[]);
+        let mut meta: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        meta.extend(table.assign(&engine, 0).expect("room").1);
+        let (first, _) = table.assign(&engine, 0).expect("room");
+        let (second, entry) = table.prepare(&engine, 0).expect("room");
+        meta.extend(entry);
+        assert_eq!(table.prepare(&engine, 0), Ok((second, None)));
+        assert_eq!(table.topic_of(&engine, 0), Some(first), "until the turn");
+        let kept: Vec<_> = meta.clone().into_iter().collect();
+        let mut again = restore(&kept);
+        assert_eq!(
+            again.prepare(&engine, 0),
+            Ok((second, None)),
+            "after a crash"
+        );
+        meta.extend(again.turn(&engine, 0));
+        meta.retain(|_, value| !value.is_empty());
+        assert_eq!(again.turn(&engine, 0), Vec::new());
+        let kept: Vec<_> = meta.into_iter().collect();
+        for table in [again, restore(&kept)] {
+            assert_eq!(table.topic_of(&engine, 0), Some(second));
+            let names: BTreeMap<_, _> = table.streams().collect();
+            assert_eq!((names[&first], names[&second]), ("a", "a.1"));
+            let hashes: BTreeMap<_, _> = table.definitions().collect();
+            assert_eq!(hashes[&first], hashes[&second]);
+            assert_eq!(hashes[&first].len(), 16);
         }
     }
 

@@ -164,10 +164,9 @@ impl Derive {
     /// this place.
     #[must_use]
     pub fn is_written_up_to(&self, place: Place) -> bool {
-        let outputs = self.outputs.iter().filter(|output| output.topic.is_some());
-        outputs
-            .into_iter()
-            .all(|output| output.since.place <= place)
+        let outputs = self.outputs.iter();
+        let ours = outputs.filter(|output| output.topic.is_some() && !output.muted);
+        ours.into_iter().all(|output| output.since.place <= place)
     }
 
     /// Whether anything is not kept yet.
@@ -244,7 +243,7 @@ impl Derive {
     fn heads(&self, commit: &GroupCommit) -> Vec<(TopicId, Offset)> {
         let partition = self.partition;
         let heads = self.outputs.iter().filter_map(|output| {
-            let topic = output.topic?;
+            let topic = output.topic.filter(|_| !output.muted)?;
             let next = commit.next(TopicPartition { topic, partition });
             Some((topic, output.stored.first(next)))
         });

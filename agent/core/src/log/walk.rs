@@ -51,6 +51,12 @@ impl Walk {
         self.cursor
     }
 
+    /// Whether a read is under way.
+    #[must_use]
+    pub fn is_fetching(&self) -> bool {
+        self.fetching
+    }
+
     #[must_use]
     pub fn at(&self) -> TopicPartition {
         self.at

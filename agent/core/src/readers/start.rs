@@ -53,7 +53,7 @@ impl Readers {
                 )
             }));
         }
-        if changed {
+        if changed && self.beside.muted.is_empty() {
             for (at, since) in &self.since {
                 if [LATE, QUARANTINE].contains(&at.topic) {
                     self.filled.push(changed_entry(*at, since));
