@@ -1,10 +1,10 @@
 //! What each window reads: readings or another window. Puts every window behind
 //! the one it reads and checks what the two must agree on.
 
-use forebay_core::engine::config::{Aggregate, KeySpec, Source as From, WindowKind, WindowSpec};
+use forebay_core::engine::config::{Aggregate, Source as From, WindowKind, WindowSpec};
 
 use super::error::{ConfigError, did_you_mean, list};
-use super::reader::Table;
+use super::reader::{Field, Table};
 use super::window;
 
 /// The windows in the order in which they run: that of the file, but what a
@@ -121,7 +121,7 @@ fn only_over_windows(table: &Table<'_>) -> Result<(), ConfigError> {
 
 /// What a window takes from the one it reads.
 fn over(table: &Table<'_>, spec: &mut WindowSpec, inner: &WindowSpec) -> Result<(), ConfigError> {
-    spec.key = key(table, spec.key, inner)?;
+    key(table, spec, inner)?;
     let name = inner.name.as_str();
     for (key, there) in [
         ("channels", inner.key.channel),
@@ -144,14 +144,16 @@ fn over(table: &Table<'_>, spec: &mut WindowSpec, inner: &WindowSpec) -> Result<
     Ok(())
 }
 
-fn key(table: &Table<'_>, own: KeySpec, inner: &WindowSpec) -> Result<KeySpec, ConfigError> {
+fn key(table: &Table<'_>, spec: &mut WindowSpec, inner: &WindowSpec) -> Result<(), ConfigError> {
     let field = table.need("key")?;
     if !field.is_given() {
-        return Ok(inner.key);
+        spec.key = inner.key;
+        spec.key_columns.clone_from(&inner.key_columns);
+        return Ok(());
     }
     let columns = [
-        ("device", own.device, inner.key.device),
-        ("channel", own.channel, inner.key.channel),
+        ("device", spec.key.device, inner.key.device),
+        ("channel", spec.key.channel, inner.key.channel),
     ];
     for (column, wanted, there) in columns {
         if wanted && !there {
@@ -163,10 +165,32 @@ fn key(table: &Table<'_>, own: KeySpec, inner: &WindowSpec) -> Result<KeySpec, C
             )));
         }
     }
-    Ok(own)
+    let missing = spec
+        .key_columns
+        .iter()
+        .find(|column| !inner.key_columns.contains(column));
+    if let Some(missing) = missing {
+        return Err(field.bad(format!(
+            "has a column {}, which the key of \"{}\" has not",
+            missing.column.escape_debug(),
+            inner.name,
+        )));
+    }
+    Ok(())
 }
 
 fn value(table: &Table<'_>, inner: &WindowSpec) -> Result<Aggregate, ConfigError> {
+    let given = table.get("value")?;
+    figure(given.as_ref(), |what| table.error("value", what), inner)
+}
+
+/// The figure of a window's rows that its reader takes; `missing` makes the error of the
+/// key where it is not given.
+pub(super) fn figure(
+    given: Option<&Field<'_>>,
+    missing: impl Fn(String) -> ConfigError,
+    inner: &WindowSpec,
+) -> Result<Aggregate, ConfigError> {
     let has = list(
         inner
             .aggregates
@@ -176,7 +200,7 @@ fn value(table: &Table<'_>, inner: &WindowSpec) -> Result<Aggregate, ConfigError
             .iter()
             .map(String::as_str),
     );
-    let Some(field) = table.get("value")? else {
+    let Some(field) = given else {
         if inner.aggregates.contains(&Aggregate::Mean) {
             return Ok(Aggregate::Mean);
         }
@@ -184,9 +208,9 @@ fn value(table: &Table<'_>, inner: &WindowSpec) -> Result<Aggregate, ConfigError
             "is missing: \"{}\" has no mean, which is the default; its figures: {has}",
             inner.name
         );
-        return Err(table.error("value", what));
+        return Err(missing(what));
     };
-    let value = window::aggregate(&field, field.text()?)?;
+    let value = window::aggregate(field, field.text()?)?;
     if !inner.aggregates.contains(&value) {
         return Err(field.bad(format!(
             "is no figure of \"{}\"; its figures: {has}",

@@ -57,16 +57,19 @@ fn good_text(config: &Config) -> String {
         format!("forwarded to {}", brokers.join(", "))
     };
     format!(
-        "{}: good: gateway {}, {}, {}, {forward}",
+        "{}: good: gateway {}, {}, {}, {}, {}, {forward}",
         config.file.display(),
         config.agent.gateway.as_deref().unwrap_or("not named"),
         count(config.device_ports.len(), "device port"),
         count(config.engine.windows.len(), "window"),
+        count(config.engine.tables.len(), "table"),
+        count(config.engine.joins.len(), "join"),
     )
 }
 
 fn good_json(config: &Config) -> Value {
     let windows = config.engine.windows.iter();
+    let (tables, joins) = (config.engine.tables.iter(), config.engine.joins.iter());
     json!({
         "ok": true,
         "file": config.file.display().to_string(),
@@ -74,6 +77,8 @@ fn good_json(config: &Config) -> Value {
         "data_dir": config.agent.data_dir.display().to_string(),
         "device_ports": config.device_ports.len(),
         "windows": windows.map(|w| w.name.as_str()).collect::<Vec<_>>(),
+        "tables": tables.map(|t| t.name.as_str()).collect::<Vec<_>>(),
+        "joins": joins.map(|j| j.name.as_str()).collect::<Vec<_>>(),
         "forward": config.forward.first().map(|f| f.broker.address.as_str()),
         "destinations": config.forward.iter().map(|f| json!({
             "name": f.settings.name,

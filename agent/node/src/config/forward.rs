@@ -18,6 +18,7 @@ use forebay_core::units::Span;
 use super::agent::client_id;
 use super::broker::{BrokerConfig, broker};
 use super::error::ConfigError;
+use super::log::derived;
 use super::reader::{Source, Table};
 use super::schema_agent::FORWARD;
 
@@ -185,8 +186,7 @@ fn topics(table: &Table<'_>, engine: &EngineConfig) -> Result<Vec<String>, Confi
     let Some(field) = table.get("topics")? else {
         return Ok(Vec::new());
     };
-    let windows = engine.windows.iter().map(|window| window.name.as_str());
-    let known: Vec<&str> = FIXED_TOPICS.into_iter().chain(windows).collect();
+    let known: Vec<&str> = FIXED_TOPICS.into_iter().chain(derived(engine)).collect();
     let topics = field.texts(TOPICS_MAX)?;
     match topics.iter().find(|topic| !known.contains(&topic.as_str())) {
         Some(unknown) => Err(field.error(format!(

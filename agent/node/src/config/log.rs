@@ -93,11 +93,16 @@ type Policies = BTreeMap<String, TopicPolicy>;
 /// How old records of a topic may be when they are forwarded.
 pub type Within = BTreeMap<String, Span>;
 
-fn topics(source: &Source<'_>, engine: &EngineConfig) -> Result<(Policies, Within), ConfigError> {
+/// Names of the streams that the engine writes beside the fixed ones.
+pub(super) fn derived(engine: &EngineConfig) -> impl Iterator<Item = &str> {
     let windows = engine.windows.iter().map(|window| window.name.as_str());
+    windows.chain(engine.joins.iter().map(|join| join.name.as_str()))
+}
+
+fn topics(source: &Source<'_>, engine: &EngineConfig) -> Result<(Policies, Within), ConfigError> {
     let names: Vec<(&str, &str)> = FIXED_TOPICS
         .into_iter()
-        .chain(windows)
+        .chain(derived(engine))
         .map(|name| (name, name))
         .collect();
     let (mut policies, mut within) = (Policies::new(), Within::new());

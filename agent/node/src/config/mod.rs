@@ -11,6 +11,7 @@ mod engine;
 pub mod error;
 pub mod files;
 pub mod forward;
+mod join;
 pub mod log;
 pub mod port;
 pub mod postgres;
@@ -19,7 +20,9 @@ pub mod reference;
 pub mod schema;
 pub mod schema_agent;
 pub mod schema_broker;
+pub mod schema_table;
 pub mod size;
+pub mod table;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -41,19 +44,22 @@ pub use self::log::{LogConfig, SyncMode};
 pub use self::port::DevicePort;
 pub use self::postgres::{PartitionSize, PostgresConfig, PostgresPassword};
 pub use self::reference::reference;
+pub use self::table::{TableConfig, TableRow, TableSource};
 
 use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 12] = [
+pub const SECTIONS: [&Section; 14] = [
     &schema_agent::AGENT,
     &port::DEVICE_PORT,
     &schema_agent::DEVICE,
     &schema_agent::LOG,
     &schema_agent::TOPIC,
     &schema::ENGINE,
+    &schema_table::TABLE,
     &schema::WINDOW,
+    &schema_table::JOIN,
     &schema_agent::FORWARD,
     &schema_agent::QUERY,
     &schema_agent::UPSTREAM,
@@ -70,6 +76,8 @@ pub struct Config {
     pub devices: Vec<DeviceAlias>,
     pub log: LogConfig,
     pub engine: EngineConfig,
+    /// As [`EngineConfig::tables`], in the same order.
+    pub tables: Vec<TableConfig>,
     /// None: nothing is forwarded.
     pub forward: Vec<ForwardConfig>,
     pub query: QueryConfig,
@@ -96,7 +104,7 @@ impl Config {
         let source = Source::parse(path, text)?;
         source.only(&SECTIONS)?;
         let agent = agent::agent(&source, folder)?;
-        let engine = engine::read(&source)?;
+        let (engine, tables) = engine::read(&source)?;
         let (log, within) = log::log(&source, &engine)?;
         let of_topics = (&engine, &within);
         Ok(Self {
@@ -106,6 +114,7 @@ impl Config {
             forward: forward::forward(&source, folder, agent.gateway.as_deref(), of_topics)?,
             log,
             engine,
+            tables,
             query: agent::query(&source, folder, &agent.data_dir)?,
             upstream: agent::upstream(&source, folder)?,
             agent,

@@ -13,8 +13,10 @@ use super::error::{ConfigError, Place, did_you_mean, list};
 use super::schema::{Default, Section};
 
 mod field;
+mod nested;
 
 pub use self::field::Field;
+pub use self::nested::Inside;
 
 /// Largest config file.
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -83,15 +85,11 @@ impl<'a> Source<'a> {
                 continue;
             }
             let names = || sections.iter().map(|section| section.name);
-            let what = if matches!(name, "table" | "join") {
-                "is not supported yet".to_owned()
-            } else {
-                format!(
-                    "is not a section{}; sections: {}",
-                    did_you_mean(name, names()),
-                    list(names())
-                )
-            };
+            let what = format!(
+                "is not a section{}; sections: {}",
+                did_you_mean(name, names()),
+                list(names())
+            );
             return Err(ConfigError {
                 file: self.path.to_owned(),
                 line: self.line(self.key_span(self.document.as_table(), name, item)),

@@ -30,8 +30,14 @@ fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
             Default::Is(value) | Default::Required(value) => {
                 writeln!(out, "{} = {value}", key.name)?
             }
-            // A port needs its path or its address: shown live, so that the file loads.
-            Default::None(value) if (section.name, key.name) == ("device_port", "path") => {
+            // A port needs its path or its address, a table of the config its rows: shown
+            // live, so that the file loads.
+            Default::None(value)
+                if matches!(
+                    (section.name, key.name),
+                    ("device_port", "path") | ("table", "rows")
+                ) =>
+            {
                 writeln!(out, "{} = {value}", key.name)?;
             }
             Default::None(value) => writeln!(out, "# {} = {value}", key.name)?,

@@ -166,7 +166,7 @@ pub const WINDOW: Section = Section {
         Key {
             name: "key",
             default: Default::Is("[\"device\", \"channel\"]"),
-            doc: "What separates windows: [\"device\", \"channel\"], [\"device\"] for all channels together,\nor [\"channel\"] for a channel over all devices. Default over another window: the key of that one.",
+            doc: "What separates windows: [\"device\", \"channel\"], [\"device\"] for all channels together,\n[\"channel\"] for a channel over all devices; also columns of tables, such as \"sites.building\": that of the row\nof the reading's device, as of its time. Default over another window: the key of that one.",
         },
         Key {
             name: "aggregates",

@@ -294,17 +294,12 @@ fn every_error_names_line_key_and_what_is_valid() {
         (
             "table key",
             w("key = [\"sites.building\"]"),
-            "tables are not supported yet",
+            "has a column of \"sites\", which is no table; tables: none",
         ),
         (
             "key column",
             w("key = [\"devise\"]"),
             "unknown column \"devise\" (did you mean \"device\"?)",
-        ),
-        (
-            "table",
-            "[[table]]\nname = \"sites\"\n".into(),
-            ":1: [table]: is not supported yet",
         ),
         (
             "bounds",

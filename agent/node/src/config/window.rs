@@ -1,17 +1,18 @@
-//! One `[[window]]` to core's type, as far as it depends on no other one.
+//! One `[[window]]` to core's type, as far as it depends on no other window.
 
 use forebay_core::engine::config::{
-    AGGREGATE_NAMES, Aggregate, Bounds, CalendarUnit, Emit, Grid, KeySpec, WindowKind, WindowSpec,
-    Zone,
+    AGGREGATE_NAMES, Aggregate, Bounds, CalendarUnit, Emit, Grid, KeyColumn, KeySpec, WindowKind,
+    WindowSpec, Zone,
 };
 use forebay_core::limits::{
-    AGGREGATES_MAX, FILTER_NAMES_MAX, HOPS_PER_WINDOW_MAX, NAME_BYTES_MAX, ROWS_PER_WINDOW_MAX,
-    WINDOW_SPAN_MAX,
+    AGGREGATES_MAX, FILTER_NAMES_MAX, HOPS_PER_WINDOW_MAX, KEY_COLUMNS_MAX, NAME_BYTES_MAX,
+    ROWS_PER_WINDOW_MAX, WINDOW_SPAN_MAX,
 };
 use forebay_core::units::Span;
 
 use super::error::{ConfigError, did_you_mean, list};
 use super::reader::{Field, Table};
+use super::table::TableConfig;
 
 /// Streams that the engine itself writes or reads.
 const RESERVED_STREAMS: [&str; 6] = [
@@ -58,24 +59,35 @@ const UNITS: [(&str, CalendarUnit); 3] = [
     ("1mo", CalendarUnit::Month),
 ];
 
+/// Whether no window, table or join may be called so.
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED_STREAMS.contains(&name)
+}
+
 /// The name of a window's stream.
 pub(super) fn name(table: &Table<'_>) -> Result<String, ConfigError> {
     let field = table.need("name")?;
-    if RESERVED_STREAMS.contains(&field.text()?) {
+    if is_reserved(field.text()?) {
         return Err(field.bad("is a stream of the engine itself; give the window another name"));
     }
     field.name()
 }
 
 /// All but what it reads.
-pub(super) fn read(table: &Table<'_>, name: &str) -> Result<WindowSpec, ConfigError> {
+pub(super) fn read(
+    table: &Table<'_>,
+    name: &str,
+    tables: &[TableConfig],
+) -> Result<WindowSpec, ConfigError> {
     let kind = table.need("kind")?.one_of(&KINDS)?;
     let shape = shape(table, kind)?;
     let emit = emit(table, kind)?;
+    let (key, key_columns) = key(table, tables)?;
     Ok(WindowSpec {
         channels: names(table, "channels")?,
         devices: names(table, "devices")?,
-        key: key(table)?,
+        key,
+        key_columns,
         aggregates: aggregates(table)?,
         emit,
         finalize: finalize(table, kind, emit)?,
@@ -91,7 +103,7 @@ pub(super) fn longer_than_zero(field: &Field<'_>) -> Result<Span, ConfigError> {
     Ok(span)
 }
 
-fn window_span(field: &Field<'_>, span: Span) -> Result<Span, ConfigError> {
+pub(super) fn window_span(field: &Field<'_>, span: Span) -> Result<Span, ConfigError> {
     if span.0.abs() > WINDOW_SPAN_MAX {
         let days = WINDOW_SPAN_MAX / 86_400_000_000;
         return Err(field.bad(format!("is too long, at most \"{days}d\"")));
@@ -256,24 +268,73 @@ fn names(table: &Table<'_>, key: &str) -> Result<Option<Vec<String>>, ConfigErro
     Ok(Some(names))
 }
 
-fn key(table: &Table<'_>) -> Result<KeySpec, ConfigError> {
+/// Device and channel, and the columns of tables beside them.
+fn key(
+    table: &Table<'_>,
+    tables: &[TableConfig],
+) -> Result<(KeySpec, Vec<KeyColumn>), ConfigError> {
     let field = table.need("key")?;
-    let columns = field.texts(8)?;
+    let columns = field.texts(2 + KEY_COLUMNS_MAX)?;
+    let (mut key, mut key_columns) = (KeySpec::NONE, Vec::new());
     for column in &columns {
-        if !matches!(column.as_str(), "device" | "channel") {
-            let what = if column.contains('.') {
-                "has a column of a table; tables are not supported yet".to_owned()
-            } else {
-                let near = did_you_mean(column, ["device", "channel"]);
-                let column = column.escape_debug();
-                format!("has an unknown column \"{column}\"{near}; columns: device, channel")
-            };
-            return Err(field.bad(what));
+        match column.as_str() {
+            "device" => key.device = true,
+            "channel" => key.channel = true,
+            other => key_columns.push(key_column(&field, other, tables)?),
         }
     }
-    Ok(KeySpec {
-        device: columns.iter().any(|c| c == "device"),
-        channel: columns.iter().any(|c| c == "channel"),
+    if key_columns.len() > KEY_COLUMNS_MAX {
+        return Err(field.error(format!(
+            "has {} columns of tables, at most {KEY_COLUMNS_MAX}",
+            key_columns.len()
+        )));
+    }
+    Ok((key, key_columns))
+}
+
+/// `sites.building`
+fn key_column(
+    field: &Field<'_>,
+    text: &str,
+    tables: &[TableConfig],
+) -> Result<KeyColumn, ConfigError> {
+    let names = || tables.iter().map(|table| table.name.as_str());
+    let Some((name, column)) = text.split_once('.') else {
+        let near = did_you_mean(text, ["device", "channel"]);
+        return Err(field.bad(format!(
+            "has an unknown column \"{}\"{near}; columns: device, channel, and those of tables, \
+             such as \"sites.building\"",
+            text.escape_debug()
+        )));
+    };
+    let Some(at) = names().position(|known| known == name) else {
+        return Err(field.bad(format!(
+            "has a column of \"{}\", which is no table{}; tables: {}",
+            name.escape_debug(),
+            did_you_mean(name, names()),
+            if tables.is_empty() {
+                "none".into()
+            } else {
+                list(names())
+            }
+        )));
+    };
+    let found = &tables[at];
+    if column.is_empty() {
+        return Err(field.bad(format!("names no column of \"{name}\"")));
+    }
+    let known = found.has_column(column);
+    known.map_err(|what| field.error(format!("has {what}")))?;
+    let is_name = |column: &String| matches!(column.as_str(), "device" | "channel");
+    if found.key.len() > 1 && !found.key.iter().all(is_name) {
+        return Err(field.bad(format!(
+            "has a column of \"{name}\", whose rows no device or channel names: its key is {}",
+            list(found.key.iter().map(String::as_str))
+        )));
+    }
+    Ok(KeyColumn {
+        table: u16::try_from(at).expect("at most TABLES_MAX"),
+        column: column.to_owned(),
     })
 }
 

@@ -11,7 +11,7 @@ const BATCH_MAX: u32 = 1_000_000;
 /// processor's first cache.
 const BATCH_DEFAULT: u32 = 1024;
 
-/// Runs the windows of a config over recorded readings
+/// Runs the windows and joins of a config over recorded readings
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Example:
@@ -19,6 +19,9 @@ Example:
 
 Input, one per line (time also as whole microseconds):
   {\"device\":\"d1\",\"channel\":\"temp\",\"time\":\"2026-03-01T00:00:00Z\",\"value\":21.5}
+  {\"table\":\"sites\",\"op\":\"insert\",\"key\":\"d1\",\"time\":...,\"row\":{...}}  a change: insert, update, delete,
+                                             heartbeat (key and row left out); of any table
+                                             whose source is not the config
   {\"control\":\"watermark\",\"device\":\"d1\",\"time\":...}  nothing older comes; without device: of all
   {\"control\":\"clock\",\"time\":...}                    the gateway's clock says this
   {\"control\":\"restart\"}                              checkpoint, forget all, recover
@@ -29,7 +32,7 @@ Results go to stdout, one JSON object per line; bad lines and a summary to stder
 Exit code: 0; 1 with --strict when a line was bad; 2 when the config or an input cannot be used;
 3 when recovery after a crash line gave other output than before.")]
 pub struct TryArgs {
-    /// Config with `[engine]` and `[[window]]`
+    /// Config with `[engine]`, `[[window]]`, `[[table]]` and `[[join]]`
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
     /// Readings, NDJSON or CSV; several are read one after the other; - is stdin

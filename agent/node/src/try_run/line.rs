@@ -5,6 +5,7 @@ use forebay_core::units::EventTime;
 use forebay_core::utc;
 use serde_json::{Map, Value};
 
+use super::change::{self, ChangeLine};
 use crate::import::fields::{self, cut, in_range, no_time};
 
 mod csv;
@@ -15,6 +16,8 @@ pub(super) use self::csv::{Column, Header, csv, csv_header};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Line {
     Reading(Reading),
+    /// A row of a table changed.
+    Change(ChangeLine),
     /// Nothing with a smaller time is still expected, of one device or of all.
     Watermark {
         device: Option<String>,
@@ -54,7 +57,7 @@ pub(super) fn json(text: &str) -> Result<Line, String> {
         return self::control(control, &fields);
     }
     if fields.contains_key("table") {
-        return Err("is a change of a table; tables are not supported yet".into());
+        return change::parse(text, &fields).map(Line::Change);
     }
     let id = match (fields.get("boot"), fields.get("seq")) {
         (None, None) => None,
@@ -94,7 +97,7 @@ fn control(control: &Value, fields: &Map<String, Value>) -> Result<Line, String>
     }
 }
 
-fn text_field(fields: &Map<String, Value>, name: &str) -> Result<String, String> {
+pub(super) fn text_field(fields: &Map<String, Value>, name: &str) -> Result<String, String> {
     match fields.get(name) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         Some(other) => Err(format!(
@@ -105,7 +108,7 @@ fn text_field(fields: &Map<String, Value>, name: &str) -> Result<String, String>
     }
 }
 
-fn time_field(fields: &Map<String, Value>) -> Result<EventTime, String> {
+pub(super) fn time_field(fields: &Map<String, Value>) -> Result<EventTime, String> {
     match fields.get("time") {
         Some(Value::String(text)) => utc::parse(text).ok_or_else(|| no_time(text)),
         Some(Value::Number(n)) => match n.as_i64() {

@@ -1,10 +1,11 @@
-//! `forebay try`: the engine over recorded data, without an agent and without a
+//! `forebay try`: the engine over recorded data and changes of tables, without an agent and without a
 //! clock. Results go to stdout, what was wrong and the counters to stderr.
 //!
 //! Always: the bytes of the output are the same for every batch size, and wherever a
 //! restart or crash line stands in the input.
 
 mod args;
+mod change;
 mod checkpoints;
 mod input;
 mod line;
@@ -117,6 +118,7 @@ fn try_run(args: &TryArgs, out: &mut dyn Write, errors: &mut dyn Write) -> Resul
     };
     let mut run = Run {
         config: &config.engine,
+        tables: &config.tables,
         engine: Engine::new(&config.engine),
         inputs,
         batch_max: args.batch as usize,

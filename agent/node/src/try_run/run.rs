@@ -17,11 +17,13 @@ use forebay_core::engine::row::Rows;
 use forebay_core::engine::{Batch, Engine};
 
 use super::Stop;
+use super::change::ChangeLine;
 use super::checkpoints::{Change, Checkpoints};
 use super::input::{Event, Input, Mark};
 use super::line::{Boot, Line, Reading};
 use super::output::Output;
 use super::remembered::Remembered;
+use crate::config::TableConfig;
 
 /// When the next checkpoint is due.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +52,7 @@ const JOURNAL_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A run with what it has gathered.
 pub(super) struct Run<'a> {
     pub(super) config: &'a EngineConfig,
+    pub(super) tables: &'a [TableConfig],
     pub(super) engine: Engine,
     pub(super) inputs: Vec<Input>,
     pub(super) batch_max: usize,
@@ -82,6 +85,7 @@ pub(super) struct Work {
 /// Since the last checkpoint.
 #[derive(Debug, Default)]
 struct Journal {
+    /// And changes of tables.
     readings: u64,
     /// Size of that checkpoint.
     bytes: u64,
@@ -93,6 +97,7 @@ impl Run<'_> {
     /// # Errors
     /// What makes the run end early.
     pub(super) fn all(&mut self, keeps_state: bool, flush: bool) -> Result<(), Stop> {
+        self.first_rows()?;
         if keeps_state {
             self.checkpoint()?;
         }
@@ -117,6 +122,14 @@ impl Run<'_> {
             self.write()?;
         }
         self.output.flush().map_err(Stop::Output)
+    }
+
+    /// The rows that stand in the config, before all input.
+    fn first_rows(&mut self) -> Result<(), Stop> {
+        for change in self.tables.iter().flat_map(TableConfig::first_changes) {
+            self.engine.on_change(&change, &mut self.work.rows);
+        }
+        self.write()
     }
 
     pub(super) fn rejected(&self) -> u64 {
@@ -171,6 +184,7 @@ impl Run<'_> {
     fn control(&mut self, line: Line) -> Result<(), Stop> {
         match line {
             Line::Reading(_) => Ok(()),
+            Line::Change(line) => self.change(line),
             Line::Watermark { device, time } => {
                 self.work.steered = true;
                 self.step()?;
@@ -190,6 +204,24 @@ impl Run<'_> {
                 self.recover()
             }
             Line::Crash => self.crash(),
+        }
+    }
+
+    fn change(&mut self, line: ChangeLine) -> Result<(), Stop> {
+        match line.of(self.tables) {
+            Ok(change) => {
+                self.step()?;
+                self.engine.on_change(&change, &mut self.work.rows);
+                if let Some(journal) = &mut self.work.journal {
+                    journal.readings += 1;
+                }
+                self.write()
+            }
+            Err(what) => {
+                let place = self.input().place();
+                self.reject(&format!("{place}: {what}"));
+                Ok(())
+            }
         }
     }
 

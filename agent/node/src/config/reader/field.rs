@@ -46,7 +46,7 @@ impl Field<'_> {
         self.table.place_at(self.at, self.key.name)
     }
 
-    fn wants(&self, what: &str) -> ConfigError {
+    pub(super) fn wants(&self, what: &str) -> ConfigError {
         self.bad(format!(
             "must be {what}, not of type {}",
             self.value.type_name()

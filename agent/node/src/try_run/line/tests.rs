@@ -83,7 +83,7 @@ fn bad_json_lines_say_why() {
             "seq but no boot",
         ),
         (r#"{"control":"reboot"}"#, "unknown control \"reboot\""),
-        (r#"{"table":"t"}"#, "tables are not supported yet"),
+        (r#"{"table":"t"}"#, "has no op"),
     ] {
         let error = json(text).expect_err(text);
         assert!(error.contains(want), "{text}: {error}");

@@ -77,6 +77,7 @@ fn run(config: &EngineConfig, texts: &[String], way: &Way) -> Result<Outcome, St
     let mut run = Run {
         config,
         engine: Engine::new(config),
+        tables: &[],
         inputs: sources.map(|s| Input::new("in".into(), s)).collect(),
         batch_max: way.batch,
         output: Output::new(&mut out),
@@ -272,6 +273,7 @@ fn another_output_after_a_crash_is_told() {
     let mut run = Run {
         config: &config,
         engine: Engine::new(&config),
+        tables: &[],
         inputs: vec![Input::new("in".into(), source)],
         batch_max: 1,
         output: Output::new(&mut out),
