@@ -218,9 +218,14 @@ impl Hopping {
         out: &mut Out,
     ) {
         let is_out = self.keys[slot as usize].told.contains_key(&start);
-        if common.source_moves && !is_out && self.is_deserted(slot, start) {
+        let is_deserted = common.source_moves && self.is_deserted(slot, start);
+        if is_deserted && !is_out {
             return;
         }
+        let says = match says {
+            Says::Figures if is_deserted => Says::Gone,
+            Says::Figures | Says::OnlyFinal | Says::Gone => says,
+        };
         let is_final = !idle && self.final_at(common, start) <= watermark;
         let mut figures = self.figures(common, slot, start);
         let key = &mut self.keys[slot as usize];

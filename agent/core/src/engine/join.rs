@@ -126,7 +126,7 @@ impl FedRows<'_> {
         let is_gone = match row.says {
             Says::OnlyFinal => return None,
             Says::Figures => false,
-            Says::Absorbed => true,
+            Says::Gone => true,
         };
         let cells = &self.source.out.rows.cells;
         let bits = cells.get(row.cells as usize + self.value_at).copied();

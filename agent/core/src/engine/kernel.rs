@@ -82,7 +82,7 @@ pub(super) struct Common {
     /// Place of the figure that a row of the source counts with.
     pub(super) value_at: usize,
     pub(super) merge: bool,
-    /// Rows of the source may move: a session's end does when it grows.
+    /// Rows of the source may move, as a session's end does when it grows, or be taken back.
     pub(super) source_moves: bool,
     pub(super) routes: Routes,
     pub(super) timers: Timers,
@@ -110,13 +110,7 @@ impl Common {
             lag: lag_and_delay(spec, config).0,
             value_at,
             merge: spec.merge,
-            source_moves: match spec.from {
-                Source::Readings => false,
-                Source::Window(from) => {
-                    let kind = &config.windows[usize::from(from)].kind;
-                    matches!(kind, WindowKind::Session { .. })
-                }
-            },
+            source_moves: source_moves(spec, config),
             routes: Routes::new(spec, config),
             timers: Timers::default(),
             pages: Pages::default(),
@@ -184,6 +178,20 @@ impl Common {
             Some(bits) => f64::from_bits(*bits),
             None => NULL,
         }
+    }
+}
+
+/// Whether rows of a window's source may move or be taken back: those of sessions do, and
+/// windows over such rows take theirs back when all that was in them has moved on.
+fn source_moves(spec: &WindowSpec, config: &EngineConfig) -> bool {
+    let Source::Window(from) = spec.from else {
+        return false;
+    };
+    let source = &config.windows[usize::from(from)];
+    match source.kind {
+        WindowKind::Session { .. } => true,
+        WindowKind::Tumbling(_) | WindowKind::Hopping { .. } => source_moves(source, config),
+        WindowKind::Sliding { .. } | WindowKind::Rows { .. } => false,
     }
 }
 
@@ -433,6 +441,10 @@ fn feed<K: Kernel>(
     out: &mut Out,
 ) {
     let row = &source.out.rows.rows[index];
+    if row.says == Says::OnlyFinal {
+        // It changes no figure.
+        return;
+    }
     let Some(slot) = common.routes.slot(row.slot as usize) else {
         return;
     };
@@ -442,7 +454,7 @@ fn feed<K: Kernel>(
         scope,
         time: row.time().0,
         value: match row.says {
-            Says::Absorbed => NULL,
+            Says::Gone => NULL,
             Says::Figures | Says::OnlyFinal => {
                 common.value_of(row, (&source.out.rows.cells, source.counts))
             }
@@ -453,7 +465,7 @@ fn feed<K: Kernel>(
         given,
         part: (row.kind == Kind::Window).then_some((row.slot, row.start)),
         is_revision: row.revision > 0,
-        is_gone: row.says == Says::Absorbed,
+        is_gone: row.says == Says::Gone,
         figures: source.out.figures.get(index).filter(|_| common.merge),
     };
     let taken = if fed.part.is_none() && fed.figures.is_none() {
@@ -461,9 +473,7 @@ fn feed<K: Kernel>(
     } else {
         kernel.take_fed(common, fed, at, out)
     };
-    // That a window is final, told too late, changes no figure.
-    let counts = taken == Taken::None && row.says != Says::OnlyFinal;
-    common.late_derived += u64::from(counts);
+    common.late_derived += u64::from(taken == Taken::None);
 }
 
 /// Watermarks that moved, and devices that fell silent, by what is not a reading.

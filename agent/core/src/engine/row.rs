@@ -67,8 +67,9 @@ pub(super) enum Says {
     Figures,
     /// Only that it is final: its figures are out already.
     OnlyFinal,
-    /// That the window is no more: another one has absorbed it.
-    Absorbed,
+    /// That the window is no more: another one has absorbed it, or all that was in it has
+    /// moved on.
+    Gone,
 }
 
 /// One result row.

@@ -299,7 +299,7 @@ impl Sessions {
             revision: 0,
             is_final: !due.idle && common.final_at(due.end) <= due.watermark,
             idle: due.idle,
-            says: Says::Absorbed,
+            says: Says::Gone,
         };
         if let Some(revision) = due.taken_back {
             line.revision = revision;
@@ -309,16 +309,17 @@ impl Sessions {
         let place = sessions.binary_search_by_key(&due.start, |s| s.first);
         let session = &mut sessions[place.expect("only sessions that are held are written")];
         let id = (due.slot, due.start);
-        if common.source_moves && session.revision == 0 && self.parts.is_empty(id) {
+        let is_deserted = common.source_moves && self.parts.is_empty(id);
+        if is_deserted && session.revision == 0 {
             // All that was in it has moved on before anybody was told.
             session.untold = false;
             return;
         }
         line.revision = session.revision;
-        line.says = if session.untold {
-            Says::Figures
-        } else {
-            Says::OnlyFinal
+        line.says = match (session.untold, is_deserted) {
+            (true, false) => Says::Figures,
+            (true, true) => Says::Gone,
+            (false, _) => Says::OnlyFinal,
         };
         session.revision += 1;
         session.untold = false;

@@ -161,7 +161,8 @@ fn write(
     at: At<'_>,
     out: &mut Out,
 ) {
-    if common.source_moves && window.revision == 0 && parts.is_empty((slot, window.start)) {
+    let is_deserted = common.source_moves && parts.is_empty((slot, window.start));
+    if is_deserted && window.revision == 0 {
         // All that was in it has moved on before anybody was told.
         window.untold = false;
         return;
@@ -175,10 +176,10 @@ fn write(
         revision: window.revision,
         is_final,
         idle,
-        says: if window.untold {
-            Says::Figures
-        } else {
-            Says::OnlyFinal
+        says: match (window.untold, is_deserted) {
+            (true, false) => Says::Figures,
+            (true, true) => Says::Gone,
+            (false, _) => Says::OnlyFinal,
         },
     };
     window.revision += 1;

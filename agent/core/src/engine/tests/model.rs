@@ -145,7 +145,8 @@ impl<'a> Model<'a> {
         if let Source::Window(from) = spec.from {
             let from = usize::from(from);
             let lines = self.operators[from].out.clone();
-            for line in lines {
+            // That a window is final changes no figure.
+            for line in lines.into_iter().filter(|line| !line.only_final) {
                 let takes = spec.channels.as_ref().zip(line.key.1);
                 if takes.is_some_and(|(channels, one)| channels.iter().all(|c| c != one)) {
                     continue;
@@ -154,8 +155,7 @@ impl<'a> Model<'a> {
                 let item = self.operators[at].fed(&line, slot);
                 let scope = item.key.0;
                 let taken = self.operators[at].take(item, before[&scope]);
-                let counts = taken == Taken::None && !line.only_final;
-                self.operators[at].late_derived += u64::from(counts);
+                self.operators[at].late_derived += u64::from(taken == Taken::None);
             }
         }
         self.operators[at].advance(&after);

@@ -49,8 +49,9 @@ pub(super) struct Line {
     pub(super) values: Vec<(i64, f64)>,
     /// It only says that the window is final.
     pub(super) only_final: bool,
-    /// The session is part of another one now.
-    absorbed: bool,
+    /// The window is no more: a session is part of another one now, or all that was in it
+    /// has moved on.
+    gone: bool,
 }
 
 #[derive(Debug)]
@@ -126,10 +127,10 @@ impl<'a> Operator<'a> {
             ),
             part: line.window.map(|(start, _)| (slot, start)),
             time: line.time,
-            values: if line.absorbed { Vec::new() } else { values },
+            values: if line.gone { Vec::new() } else { values },
             pending: false,
             arrival: 0,
-            gone: line.absorbed,
+            gone: line.gone,
         }
     }
 
@@ -296,7 +297,7 @@ impl<'a> Operator<'a> {
             idle,
             values: values(window.items.iter()),
             only_final,
-            absorbed: false,
+            gone: window.items.is_empty(),
         };
         window.revision += 1;
         let back = window
@@ -309,7 +310,7 @@ impl<'a> Operator<'a> {
                 is_final: is_final(end),
                 values: Vec::new(),
                 only_final: false,
-                absorbed: true,
+                gone: true,
                 ..line.clone()
             });
         back.chain([line.clone()]).collect()
@@ -445,7 +446,7 @@ impl<'a> Operator<'a> {
             idle: false,
             values: inside.iter().flat_map(|i| i.values.clone()).collect(),
             only_final: false,
-            absorbed: false,
+            gone: false,
         }
     }
 
