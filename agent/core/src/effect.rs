@@ -5,6 +5,10 @@ use std::fmt;
 
 use forebay_wire::ids::DeviceUid;
 
+pub use crate::changes::{
+    RowText, SourceBatch, SourceConfig, SourceEvent, SourceNo, SourcePosition, SourceState,
+    StaticTable,
+};
 use crate::clock::ClockRules;
 use crate::commit::CommitToken;
 use crate::devices::DeviceRequest;
@@ -37,6 +41,11 @@ pub struct GatewayConfig {
     pub space: SpaceConfig,
     /// When the gateway's clock is trusted.
     pub clock: ClockRules,
+    /// Where changes of tables come from, at most
+    /// [`SOURCES_MAX`](crate::limits::SOURCES_MAX); a table is of one source, or of `tables`.
+    pub sources: Vec<SourceConfig>,
+    /// Tables whose rows stand in the config.
+    pub tables: Vec<StaticTable>,
     /// What devices say in their logs: 0 nothing, 1 errors, to
     /// [`LOG_LEVEL_MAX`](forebay_wire::limits::LOG_LEVEL_MAX), all.
     pub device_log: u8,
@@ -95,6 +104,17 @@ pub enum Input<'a> {
     Device(QueryId, DeviceRequest),
     /// Readings that come in batches.
     Import(ImportId, ImportRequest),
+    /// What a source has read. At most
+    /// [`SOURCE_BATCHES_MAX`](crate::limits::SOURCE_BATCHES_MAX) of a source wait for
+    /// [`Effect::ChangesDurable`].
+    Changes(SourceNo, SourceBatch),
+    /// How a source is doing.
+    SourceState {
+        source: SourceNo,
+        state: SourceState,
+        /// What it still has to hand over, where that is known.
+        lag_bytes: Option<u64>,
+    },
     /// The operating system says that its clock is synchronised.
     ClockSynchronised,
     /// The time of `next_deadline` has come.
@@ -135,6 +155,17 @@ pub enum Effect {
         /// Which firmware said it.
         build_id: [u8; 8],
         frame: Vec<u8>,
+    },
+    /// The source may start, or has to start anew without what is under way: behind this
+    /// position, and from its beginning where there is none.
+    SourceStart {
+        source: SourceNo,
+        position: Option<SourcePosition>,
+    },
+    /// Everything up to this position of a batch is durable: confirm it at the source.
+    ChangesDurable {
+        source: SourceNo,
+        position: SourcePosition,
     },
     /// What became of an import's request; what was taken is durable.
     Imported(ImportId, ImportAnswer),

@@ -43,6 +43,7 @@ pub mod views;
 
 pub mod losses;
 
+pub mod changes;
 pub mod clock;
 pub mod parked;
 

@@ -240,6 +240,14 @@ const _: () = assert!(
     CHECKPOINT_ROWS < STORED_ROWS_MAX,
     "rows after the last checkpoint can be held to be compared"
 );
+/// Sources of changes of one gateway.
+pub const SOURCES_MAX: usize = 16;
+/// Events of one batch of a source.
+pub const SOURCE_BATCH_EVENTS_MAX: usize = 4096;
+/// Batches of one source that are not durable yet.
+pub const SOURCE_BATCHES_MAX: usize = 8;
+/// Longest key of a row of a table: with its table it fits the key of a meta entry.
+pub const TABLE_KEY_BYTES_MAX: usize = 160;
 /// Definitions of derived streams in the life of one log.
 pub const TOPICS_MAX: usize = 1024;
 /// Longest text of the pipeline that is kept in the log; with a longer one a changed

@@ -196,6 +196,7 @@ impl Gateway {
             Input::Query(id, query) => self.on_query(id, &query, now.mono),
             Input::Device(id, request) => self.on_device_request(id, &request, now.mono),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
+            Input::Changes(..) | Input::SourceState { .. } => {}
             Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}
             Input::Drain => self.on_drain(),

@@ -80,6 +80,8 @@ fn config(partitions: u16) -> GatewayConfig {
         names: Names::default(),
         space: SpaceConfig::default(),
         clock: ClockRules::default(),
+        sources: Vec::new(),
+        tables: Vec::new(),
         device_log: 0,
     }
 }
@@ -229,6 +231,8 @@ impl Run {
             | Effect::BrokerReset(..)
             | Effect::Answer(..)
             | Effect::DeviceLog { .. }
+            | Effect::SourceStart { .. }
+            | Effect::ChangesDurable { .. }
             | Effect::Stop(_) => panic!("{effect:?}"),
         }
         Ok(())

@@ -428,7 +428,9 @@ impl WorldGateway {
                 assert_eq!(said.as_ref().map(|s| &s[..]), Some(&frame[..]), "its log");
                 self.logs += 1;
             }
-            Effect::Imported(..) => panic!("nobody asked"),
+            Effect::Imported(..) | Effect::SourceStart { .. } | Effect::ChangesDurable { .. } => {
+                panic!("nobody asked")
+            }
             Effect::Note(note) => self.notes.push(note.0),
             Effect::Stop(error) => panic!("the twin failed: {error}"),
         }

@@ -68,6 +68,8 @@ impl Hand {
             names: Names::default(),
             space: SpaceConfig::default(),
             clock,
+            sources: Vec::new(),
+            tables: Vec::new(),
             device_log: 0,
         };
         let store = MemoryStore::create(LogId([7; 16]), 1);
@@ -263,6 +265,7 @@ impl Hand {
                     self.store.remove(&segments).expect("the twin removes");
                 }
                 Effect::Imported(id, answer) => self.answers.push((id, answer)),
+                Effect::SourceStart { .. } | Effect::ChangesDurable { .. } => {}
                 Effect::Note(note) => self.notes.push(note.0),
                 Effect::Answer(_, answer) => self.said = Some(answer),
                 Effect::Publish { .. } | Effect::BrokerReset(..) | Effect::DeviceLog { .. } => {

@@ -180,6 +180,8 @@ fn config(partitions: u16, (space, crosses): (SpaceConfig, bool)) -> GatewayConf
         names: Names::default(),
         space,
         clock: ClockRules::default(),
+        sources: Vec::new(),
+        tables: Vec::new(),
         device_log: 3,
     }
 }

@@ -39,6 +39,8 @@ fn config(partitions: u16) -> GatewayConfig {
         names: Names::default(),
         space: SpaceConfig::default(),
         clock: ClockRules::default(),
+        sources: Vec::new(),
+        tables: Vec::new(),
         device_log: 0,
     }
 }

@@ -127,6 +127,8 @@ impl Steps {
             names: Names::default(),
             space: SpaceConfig::default(),
             clock: ClockRules::default(),
+            sources: Vec::new(),
+            tables: Vec::new(),
             device_log: 0,
         };
         let disk = MemoryDisk {
@@ -179,6 +181,8 @@ impl Steps {
                 Effect::PortWrite(..)
                 | Effect::Publish { .. }
                 | Effect::BrokerReset(..)
+                | Effect::SourceStart { .. }
+                | Effect::ChangesDurable { .. }
                 | Effect::DeviceLog { .. } => {
                     panic!("nobody is there")
                 }

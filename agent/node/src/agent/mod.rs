@@ -242,6 +242,8 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
         names: names(config),
         space: config.log.space.clone(),
         clock: config.agent.clock,
+        sources: Vec::new(),
+        tables: Vec::new(),
         device_log: config.agent.device_log,
     }
 }

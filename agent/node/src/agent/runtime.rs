@@ -400,6 +400,8 @@ impl Runtime {
                 Effect::BrokerReset(dest, conn, why) => self.reset(dest, conn, &why),
                 Effect::Answer(id, answer) => self.answer(id, answer),
                 Effect::Imported(id, answer) => self.on_imported(id, answer),
+                // Nobody reads a source yet.
+                Effect::SourceStart { .. } | Effect::ChangesDurable { .. } => {}
                 Effect::DeviceLog {
                     uid,
                     build_id,
