@@ -198,10 +198,16 @@ impl JoinedView<'_> {
         if out.len() > first {
             out.push(b',');
         }
-        out.extend_from_slice(b"\"start\":");
-        utc::write_json(EventTime(of.start), out);
-        out.extend_from_slice(b",\"end\":");
-        utc::write_json(EventTime(of.end), out);
+        if of.start == of.end {
+            // A line, which is over the time before it.
+            out.extend_from_slice(b"\"time\":");
+            utc::write_json(EventTime(of.end), out);
+        } else {
+            out.extend_from_slice(b"\"start\":");
+            utc::write_json(EventTime(of.start), out);
+            out.extend_from_slice(b",\"end\":");
+            utc::write_json(EventTime(of.end), out);
+        }
         out.extend_from_slice(b",\"value\":");
         if shape.counts {
             write_unsigned(of.value, out);

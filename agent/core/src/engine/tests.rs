@@ -2,6 +2,7 @@
 
 mod batches;
 mod clock;
+mod joins;
 mod kinds;
 mod model;
 mod state;

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-type Kept = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Kept = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A checkpoint.
-fn keep(engine: &mut Engine, kept: &mut Kept) {
+pub(super) fn keep(engine: &mut Engine, kept: &mut Kept) {
     for entry in engine.take_changes() {
         match entry.value {
             Some(value) => drop(kept.insert(entry.key, value)),
@@ -20,7 +20,7 @@ fn keep(engine: &mut Engine, kept: &mut Kept) {
 }
 
 /// A checkpoint, and the engine that a start makes of it and of those before.
-fn restart(engine: &mut Engine, config: &EngineConfig, kept: &mut Kept) -> Engine {
+pub(super) fn restart(engine: &mut Engine, config: &EngineConfig, kept: &mut Kept) -> Engine {
     keep(engine, kept);
     let restored = Engine::restore(config, kept.clone()).expect("it was written so");
     assert_eq!(restored.state_rows(), engine.state_rows());
