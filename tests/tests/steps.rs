@@ -179,6 +179,87 @@ fn a_crash_before_any_step_changes_no_row() {
     assert!(restored > 0, "no start went on from a checkpoint");
 }
 
+/// What windows over all devices, and over other windows of all devices, read; those with
+/// the device first, as their topics are counted.
+fn crossing(lateness: i64) -> EngineConfig {
+    let mut engine = engine(lateness);
+    engine.windows.truncate(1);
+    let key = KeySpec {
+        device: false,
+        channel: true,
+    };
+    let across = |name: &str, of: usize| WindowSpec {
+        name: String::from(name),
+        key,
+        ..windows()[of].clone()
+    };
+    let of_each = WindowSpec {
+        from: Source::Window(0),
+        value: Aggregate::Mean,
+        ..across("of_each", 0)
+    };
+    engine.windows.extend([
+        across("all", 0),
+        across("hops", 2),
+        WindowSpec {
+            finalize: true,
+            ..of_each
+        },
+    ]);
+    engine
+}
+
+#[test]
+fn a_crash_before_any_step_changes_no_row_of_what_crosses_devices() {
+    for (partitions, lateness) in [(2, 0), (4, 20 * SECOND)] {
+        let mut script = crashed(1, partitions, lateness);
+        script.engine = crossing(lateness);
+        let whole = steps::run(&script, &[]);
+        steps::judge(&script, &whole, "without a crash");
+        let (mut came, mut restored) = (0, 0);
+        for step in 0..whole.steps {
+            for keeps in KEEPS {
+                let crash = CrashAt { step, keeps };
+                let done = steps::run(&script, &[crash]);
+                let what = format!("{partitions} partitions, {crash:?}");
+                steps::judge(&script, &done, &what);
+                assert_eq!(done.different, 0, "{what}");
+                came += done.crashes;
+                restored += done.crossing_restored;
+            }
+        }
+        assert_eq!(came as u64, whole.steps * KEEPS.len() as u64);
+        assert!(
+            restored as u64 > whole.steps,
+            "{restored} starts went on from a checkpoint"
+        );
+    }
+}
+
+#[test]
+fn crashes_while_what_crosses_devices_recovers_change_no_row() {
+    let mut came = 0;
+    for seed in 0..CRASH_SEEDS {
+        let mut dice = Dice::new(seed ^ 0xcc);
+        let partitions = [2, 3, 16][dice.below(3) as usize];
+        let lateness = [0, 20 * SECOND][dice.below(2) as usize];
+        let mut script = crashed(seed, partitions, lateness);
+        script.engine = crossing(lateness);
+        let crashes: Vec<CrashAt> = (0..4)
+            .map(|_| CrashAt {
+                step: [dice.below(8), dice.below(80)][dice.below(2) as usize],
+                keeps: KEEPS[dice.below(3) as usize],
+            })
+            .collect();
+        let done = steps::run(&script, &crashes);
+        let what = format!("seed {seed}, {crashes:?}");
+        steps::judge(&script, &done, &what);
+        assert_eq!(done.different, 0, "{what}");
+        came += done.crashes;
+    }
+    assert!(came > CRASH_SEEDS as usize, "{came} crashes came");
+}
+
 #[test]
 fn crashes_while_it_recovers_change_no_row() {
     let mut came = 0;

@@ -11,6 +11,8 @@
 
 mod beside;
 mod kept;
+mod outlets;
+pub(crate) mod standing;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,8 @@ use forebay_wire::ids::DeviceUid;
 
 use self::kept::Keeping;
 pub use self::kept::{Kept, Restored};
+use self::outlets::is_taken;
+pub use self::outlets::{Outlet, Outlets};
 use self::stored::{Compared, Stored};
 pub use self::stored::{Difference, StoredLine};
 pub use crate::checkpoint::Place;
@@ -35,7 +39,6 @@ use crate::live::{LiveIndex, LiveTable, figure};
 use crate::log::block::{ReadingRecord, Row, Series};
 use crate::log::index::TimeIndex;
 use crate::log::key::TopicPartition;
-use crate::log::topic::{LATE, QUARANTINE};
 use crate::parked::{Parked, Waiting};
 use crate::record::{ClockRecord, ClockTrust};
 use crate::units::{Epoch, EventTime, Mono, Offset, PartitionId, TopicId};
@@ -53,11 +56,10 @@ pub struct Since {
     pub next: Offset,
 }
 
-/// Where the rows of one stream go.
+/// What became of the rows of one stream.
 #[derive(Debug, Clone)]
 struct Output {
-    /// `None`: the log has no room for one more definition; its rows are left out.
-    topic: Option<TopicId>,
+    to: Outlet,
     since: Since,
     stored: Stored,
     /// What stands there is compared, not only known again.
@@ -74,6 +76,17 @@ struct Output {
 }
 
 impl Output {
+    fn at(&self) -> Option<TopicPartition> {
+        match self.to {
+            Outlet::To(at) => Some(at),
+            Outlet::Homeless | Outlet::Nowhere => None,
+        }
+    }
+
+    fn is_of(&self, topic: TopicId) -> bool {
+        self.at().is_some_and(|at| at.topic == topic)
+    }
+
     /// Whether a row of the reading at `place` is to be written: it is none that the
     /// topic has already.
     fn is_new(
@@ -149,6 +162,10 @@ pub struct Derive {
     engine: Engine,
     /// Windows in config order, then `late`, then `quarantine`.
     outputs: Vec<Output>,
+    /// Series whose lateness others judge.
+    judged: Option<EngineConfig>,
+    /// Time index and newest readings are those of this one.
+    shows: bool,
     pub(crate) index: TimeIndex,
     pub(crate) live: LiveTable,
     parked: Parked<Known>,
@@ -172,23 +189,24 @@ pub struct Derive {
 }
 
 impl Derive {
-    /// The engine that sits at `seat` and writes window n to `topics[n]`, if it has one.
-    /// `since` says how far a topic has come, and its durable head.
+    /// The engine that sits at `seat` and writes its rows to `outlets`. `since` says how far
+    /// a topic has come, and its durable head.
     #[must_use]
     pub fn new(
         seat: Seat,
         config: &EngineConfig,
-        topics: &[Option<TopicId>],
-        since: impl Fn(TopicId) -> (Since, Offset),
+        outlets: Outlets,
+        since: impl Fn(TopicPartition) -> (Since, Offset),
     ) -> Self {
         let emits = config.windows.iter().map(|window| Some(window.emit));
-        let outputs = topics.iter().chain(&[Some(LATE), Some(QUARANTINE)]);
-        let outputs = outputs.zip(emits.chain([None, None]));
-        let outputs = outputs.map(|(topic, emit)| {
-            let since = topic.map(&since);
-            let (since, head) = since.unwrap_or_default();
+        let emits = emits.chain([None, None]);
+        let outputs = outlets.streams.into_iter().zip(emits).map(|(to, emit)| {
+            let (since, head) = match to {
+                Outlet::To(at) => since(at),
+                Outlet::Homeless | Outlet::Nowhere => Default::default(),
+            };
             Output {
-                topic: *topic,
+                to,
                 since,
                 stored: Stored::Count(head.0.saturating_sub(since.next.0)),
                 // What stands aside depends on all windows, also on those before.
@@ -210,6 +228,8 @@ impl Derive {
             partition: unit.partition,
             engine: Engine::new(config),
             outputs: outputs.collect(),
+            judged: outlets.judged,
+            shows: outlets.shows,
             index: TimeIndex::default(),
             live: LiveTable::default(),
             parked: Parked::default(),
@@ -230,11 +250,25 @@ impl Derive {
     /// The lines of `topic` that stand there after its kept place, before anything
     /// is fed; not `whole` where some are lost.
     pub fn set_stored(&mut self, topic: TopicId, lines: &VecDeque<StoredLine>, whole: bool) {
-        let of = |output: &&mut Output| output.topic == Some(topic);
+        let of = |output: &&mut Output| output.is_of(topic);
         for output in self.outputs.iter_mut().filter(of) {
             output.stored = Stored::Lines(lines.clone());
             output.is_compared &= whole;
         }
+    }
+
+    /// All rows of what comes before `place` are in this topic.
+    pub(crate) fn set_since(&mut self, at: TopicPartition, place: Place) {
+        let of = |output: &&mut Output| output.at() == Some(at);
+        for output in self.outputs.iter_mut().filter(of) {
+            output.since.place = place;
+            output.moved = true;
+        }
+    }
+
+    /// What rows stand there already is of what comes before `place`.
+    pub(crate) fn set_stored_until(&mut self, place: Place) {
+        self.stored_until = place;
     }
 
     #[must_use]
@@ -260,7 +294,7 @@ impl Derive {
     /// The first difference of each topic that was not given before.
     pub fn take_differences(&mut self) -> Vec<(TopicId, Difference)> {
         let outputs = self.outputs.iter_mut();
-        let first = outputs.filter_map(|o| Some((o.topic?, o.compared.first.take()?)));
+        let first = outputs.filter_map(|o| Some((o.at()?.topic, o.compared.first.take()?)));
         first.collect()
     }
 
@@ -275,7 +309,12 @@ impl Derive {
     pub fn intern(&mut self, series: &Series) -> Known {
         let device = series.uid.to_string();
         let id = self.engine.series(&device, &series.name).ok();
-        (id, self.live.intern(series))
+        let live = if self.shows {
+            self.live.intern(series)
+        } else {
+            LiveIndex::of_number(None)
+        };
+        (id, live)
     }
 
     /// Takes the reading that stands at `place`; its rows come with the next
@@ -430,12 +469,19 @@ impl Derive {
                 StreamId::Quarantine => windows + 1,
             };
             let output = &mut self.outputs[index];
-            fired |= output.fires && row.window().is_some();
-            let Some(topic) = output.topic else {
-                self.counters.rows_homeless += 1;
-                continue;
+            let at = match output.to {
+                Outlet::To(at) => at,
+                Outlet::Homeless => {
+                    fired |= output.fires && row.window().is_some();
+                    self.counters.rows_homeless += 1;
+                    continue;
+                }
+                Outlet::Nowhere => continue,
             };
-            if output.muted || row.time() < output.begins_at {
+            fired |= output.fires && row.window().is_some();
+            let judged = self.judged.as_ref().filter(|_| index == windows);
+            let is_elsewhere = judged.is_some_and(|config| is_taken(config, &row));
+            if is_elsewhere || output.muted || row.time() < output.begins_at {
                 continue;
             }
             // Before those that stand there: it is not among them.
@@ -453,10 +499,6 @@ impl Derive {
             ) {
                 continue;
             }
-            let at = TopicPartition {
-                topic,
-                partition: self.partition,
-            };
             output.moved = true;
             let time = row.time();
             let row = Row {
@@ -488,16 +530,14 @@ impl Derive {
         all: bool,
         commit: &GroupCommit,
     ) -> Vec<(TopicPartition, Since)> {
-        let partition = self.partition;
         let mut out = Vec::new();
         for output in &mut self.outputs {
             let worth = output.moved || (all && place > output.since.place);
             let reached = place >= output.since.place;
             let is_ours = worth && reached && !output.muted;
-            let Some(topic) = output.topic.filter(|_| is_ours) else {
+            let Some(at) = output.at().filter(|_| is_ours) else {
                 continue;
             };
-            let at = TopicPartition { topic, partition };
             output.since.place = place;
             output.since.next = output.stored.first(commit.next(at));
             output.moved = false;

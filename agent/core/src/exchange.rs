@@ -10,14 +10,17 @@
 
 mod across;
 mod feed;
+mod keep;
+mod places;
 
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
+use crate::derive::Derive;
 use crate::engine::config::{EngineConfig, Source};
 pub use crate::exchange::across::Across;
 use crate::exchange::feed::Feed;
 use crate::layout::Layouts;
-use crate::limits::{DERIVE_KEPT_EVERY_US, PARTITIONS_MAX};
+use crate::limits::DERIVE_KEPT_EVERY_US;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::EXCHANGE;
 use crate::meta::Entry;
@@ -32,8 +35,7 @@ pub const EXCHANGE_AT: TopicPartition = TopicPartition {
     partition: PartitionId(0),
 };
 
-/// Partition of rows that have a writer here and one in each partition.
-pub const CROSSING_PARTITION: PartitionId = PartitionId(PARTITIONS_MAX as u16);
+pub use crate::layout::CROSSING_PARTITION;
 
 /// A read of the log for the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +115,10 @@ pub struct ExchangeCounters {
     pub rows: u64,
     /// Records that were gone before they were read.
     pub records_missing: u64,
+    /// Rows that were made again since the start and are what stands in their topic, and
+    /// those that are not.
+    pub rows_same: u64,
+    pub rows_different: u64,
 }
 
 /// See the module.
@@ -136,7 +142,7 @@ impl Exchange {
         let guard = split.across.time.future_guard;
         Self {
             feed: Feed::new(layouts.clone(), guard, meta, commit),
-            across: Across::new(split, topics, meta, commit),
+            across: Across::new(split, topics, meta, (commit, now)),
             kept_at: now,
         }
     }
@@ -173,7 +179,7 @@ impl Exchange {
     ) {
         match read {
             ExchangeRead::Standing if at == EXCHANGE_AT => self.feed.on_standing(blocks),
-            ExchangeRead::Standing => self.across.on_standing(at, blocks),
+            ExchangeRead::Standing => self.across.on_standing(blocks),
             ExchangeRead::Readings(partition) => {
                 self.feed.on_fetched(partition, blocks, commit);
                 let across = &mut self.across;
@@ -191,16 +197,13 @@ impl Exchange {
         settled.then(|| self.across.heard(now))
     }
 
-    /// The entries to write with the batch that holds all records so far; `all` also
-    /// where nothing is new.
-    pub fn take_entries(&mut self, all: bool, commit: &GroupCommit, now: Mono) -> Vec<Entry> {
-        let all = all || now.0.saturating_sub(self.kept_at.0) >= DERIVE_KEPT_EVERY_US;
-        if all {
+    /// Whether places are to be kept also where nothing is new.
+    fn is_time_to_keep(&mut self, now: Mono) -> bool {
+        let is_time = now.0.saturating_sub(self.kept_at.0) >= DERIVE_KEPT_EVERY_US;
+        if is_time {
             self.kept_at = now;
         }
-        let mut entries = self.feed.take_entries(all, commit);
-        entries.extend(self.across.take_entries(all, commit));
-        entries
+        is_time
     }
 
     /// Whether all durable readings are in it, and read from it.
@@ -211,11 +214,31 @@ impl Exchange {
 
     #[must_use]
     pub fn counters(&self) -> ExchangeCounters {
+        let of_engine = self.across.counters();
         ExchangeCounters {
             readings: self.feed.readings,
-            rows: self.across.rows_written,
-            records_missing: self.feed.missing + self.across.missing,
+            rows: of_engine.rows,
+            records_missing: self.feed.missing + of_engine.records_missing,
+            rows_same: of_engine.rows_same,
+            rows_different: of_engine.rows_different,
         }
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn stage(&self) -> &Derive {
+        self.across.stage()
+    }
+
+    /// Whether it went on from a checkpoint.
+    #[must_use]
+    pub fn is_restored(&self) -> bool {
+        self.across.is_restored
+    }
+
+    /// Sentences for the operator that were not given before.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        self.across.take_notes()
     }
 }
 

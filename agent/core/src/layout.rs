@@ -23,6 +23,10 @@ use crate::units::{Offset, PartitionId};
 pub const LAYOUT_META_PREFIX: &[u8] = b"layout/";
 const VERSION: u8 = 1;
 
+/// Partition of rows that have a writer in each partition and one over all of them, and of
+/// the state of that one's engine.
+pub const CROSSING_PARTITION: PartitionId = PartitionId(PARTITIONS_MAX as u16);
+
 /// One layout and where it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {

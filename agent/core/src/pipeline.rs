@@ -215,6 +215,7 @@ impl Gateway {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         let sessions = self.ports.values().flatten();
+        let exchange = self.exchange.as_ref();
         sessions
             .filter_map(Session::next_deadline)
             .chain(self.devices.next_deadline())
@@ -224,6 +225,7 @@ impl Gateway {
             .chain(self.clock.next_deadline())
             .chain(self.readers.next_deadline(&self.commit))
             .chain(self.followers.values().filter_map(Follow::deadline))
+            .chain(exchange.and_then(|e| e.next_deadline(&self.commit)))
             .min()
     }
 
@@ -320,6 +322,7 @@ impl Gateway {
         let Durable { heads, sources } = self.commit.committed(token);
         self.accounts.on_committed();
         self.readers.on_committed();
+        self.exchange.iter_mut().for_each(Exchange::on_committed);
         self.devices.on_committed(now);
         self.remove_counted();
         if self.founding == Founding::Written(token) {
@@ -460,6 +463,7 @@ impl Gateway {
             self.accounts
                 .wrote(readings.map(|b| b.bytes.len() as u64).sum());
             self.readers.on_cut();
+            self.exchange.iter_mut().for_each(Exchange::on_cut);
             self.devices.on_cut();
             if self.founding == Founding::Given {
                 self.founding = Founding::Written(token);
@@ -514,9 +518,15 @@ impl Gateway {
         if self.readers.wakes(&self.commit, now) {
             self.commit.wake(now);
         }
-        let notes = self.readers.take_notes().into_iter();
-        self.effects
-            .extend(notes.map(|text| Effect::Note(Note(text))));
+        let mut notes = self.readers.take_notes();
+        if let Some(exchange) = &mut self.exchange {
+            if exchange.wakes(&self.commit, now) {
+                self.commit.wake(now);
+            }
+            notes.extend(exchange.take_notes());
+        }
+        let notes = notes.into_iter().map(Note).map(Effect::Note);
+        self.effects.extend(notes);
     }
 
     fn keep(&mut self, entries: Vec<Entry>, now: Mono) {

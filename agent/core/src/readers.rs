@@ -6,17 +6,17 @@
 //! to its end, and its rows are given to the log, before a reading of the next one is
 //! fed. How far each derived topic has come is kept with its rows, and the state of
 //! the engines now and then: a start goes on from there. Bound: one read per
-//! partition, or one while the past is read; [`STORED_ROWS_MAX`] rows of a topic and
-//! [`STORED_BYTES_MAX`] of all are held to be known again. Knows no clock and no store.
+//! partition, or one while the past is read; rows of a start are held to be known
+//! again. Knows no clock and no store.
 
 mod beside;
-mod feed;
-mod keep;
+pub(crate) mod feed;
+pub(crate) mod keep;
 pub mod places;
 mod start;
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_wire::ids::DeviceUid;
 
@@ -27,13 +27,12 @@ use self::places::{clamp, entry, parse};
 use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
-use crate::derive::{Derive, Place, Restored, Seat, Since, StoredLine};
+use crate::derive::standing::Standing;
+use crate::derive::{Derive, Outlets, Place, Restored, Seat, Since};
 use crate::engine::STATE_VERSION;
 use crate::engine::config::EngineConfig;
 use crate::ingest::Router;
 use crate::layout::{Layouts, Stretch};
-use crate::limits::{STORED_BYTES_MAX, STORED_ROWS_MAX};
-use crate::log::block::Body;
 use crate::log::index::TimeIndex;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{LATE, QUARANTINE, READINGS};
@@ -83,10 +82,7 @@ pub struct Readers {
     walks: Vec<Walk>,
     since: BTreeMap<TopicPartition, Since>,
     /// Rows that stood after the kept places when the log was opened.
-    stored: BTreeMap<TopicPartition, StoredRows>,
-    stored_bytes: usize,
-    /// What of them is still to be read, each up to where.
-    loading: VecDeque<(Walk, Offset)>,
+    standing: Standing,
     hash: PipelineHash,
     /// What a checkpoint keeps of the stages, until they are built.
     restored: BTreeMap<PartitionId, Restored>,
@@ -116,15 +112,6 @@ pub struct Readers {
     held: bool,
     kept_at: Mono,
     beside: Beside,
-}
-
-/// Rows that stand in a topic after its kept place.
-#[derive(Debug, Clone, Default)]
-struct StoredRows {
-    lines: VecDeque<StoredLine>,
-    bytes: usize,
-    /// Some are lost.
-    has_hole: bool,
 }
 
 /// What the start has cost.
@@ -182,15 +169,13 @@ impl Readers {
             stages: Vec::new(),
             walks: Vec::new(),
             since,
-            stored: BTreeMap::new(),
-            loading: VecDeque::new(),
+            standing: Standing::default(),
             opened_at: opened_at.collect(),
             filled: Vec::new(),
             holes: Vec::new(),
             held: false,
             kept_at: now,
             beside: Beside::new(muted, meta),
-            stored_bytes: 0,
             hash: pipeline_hash(config, STATE_VERSION),
             restored: BTreeMap::new(),
             stale: Vec::new(),
@@ -255,14 +240,8 @@ impl Readers {
             let head = commit.head(*at);
             let restored = self.restored.get(&at.partition);
             let first = restored.and_then(|restored| restored.manifest.head(at.topic));
-            let first = first.unwrap_or(since.next);
-            let rows = head.0.saturating_sub(first.0);
-            // Also where there are none: what is compared begins here.
-            if rows == 0 && restored.is_some() {
-                self.stored.insert(*at, StoredRows::default());
-            } else if (1..=STORED_ROWS_MAX).contains(&rows) {
-                self.loading.push_back((Walk::new(*at, first), head));
-            }
+            let rows = (first.unwrap_or(since.next), head);
+            self.standing.list(*at, rows, restored.is_some());
         }
     }
 
@@ -305,12 +284,12 @@ impl Readers {
         let mut walks = Vec::new();
         let mut stages = Vec::new();
         for partition in router.partitions() {
-            let since = |topic| {
-                let at = TopicPartition { topic, partition };
+            let since = |at| {
                 // Every topic of this layout has one.
                 let since = since.get(&at).copied().unwrap_or_default();
                 (since, commit.next(at))
             };
+            let outlets = Outlets::of_partition(&self.topics, partition);
             let end = self.opened_at.get(&partition).copied().unwrap_or_default();
             let seat = Seat {
                 unit: self.unit(partition),
@@ -318,7 +297,7 @@ impl Readers {
                 stored_until: self.place(self.past.len(), end),
                 now,
             };
-            let mut stage = Derive::new(seat, &self.config, &self.topics, since);
+            let mut stage = Derive::new(seat, &self.config, outlets, since);
             stage.mute(&self.beside.muted);
             stage.begin_at(&self.beside.froms);
             let mut from = self.layout().fence(partition);
@@ -340,9 +319,9 @@ impl Readers {
             stage.counters.rows_same = counters.rows_same;
             stage.counters.rows_different = counters.rows_different;
         }
-        for (at, stored) in &self.stored {
+        for at in self.standing.places() {
             if let Some(stage) = self.stages.get_mut(usize::from(at.partition.0)) {
-                stage.set_stored(at.topic, &stored.lines, !stored.has_hole);
+                self.standing.tell(at, stage);
             }
         }
     }
@@ -387,8 +366,8 @@ impl Readers {
         if self.held {
             return None;
         }
-        if let Some((walk, end)) = self.loading.front_mut() {
-            let (at, from) = walk.next_fetch(*end)?;
+        if self.standing.is_loading() {
+            let (at, from) = self.standing.next_fetch()?;
             return Some((DeriveRead::Stored, at, from));
         }
         if let Some((walk, span)) = self.walk.as_mut().zip(self.past.get(self.step)) {
@@ -472,43 +451,11 @@ impl Readers {
     }
 
     fn on_stored(&mut self, blocks: &[StoredBlock]) {
-        let Some((walk, end)) = self.loading.front_mut() else {
+        let Some(at) = self.standing.on_fetched(blocks) else {
             return;
         };
-        let at = walk.at();
-        let stored = self.stored.entry(at).or_default();
-        let mut bytes = 0;
-        walk.on_fetched(blocks, *end, |met| match met {
-            Met::Block { block, records, .. } => match &block.body {
-                Body::Rows(rows) => {
-                    let offsets = block.base.0 + records.start as u64..;
-                    let lines = rows[records].iter().zip(offsets);
-                    stored.lines.extend(lines.map(|(row, offset)| {
-                        bytes += row.line.len();
-                        StoredLine {
-                            offset: Offset(offset),
-                            line: row.line.clone(),
-                        }
-                    }));
-                }
-                Body::Readings { .. } => {}
-            },
-            // Rows that are lost are written again.
-            Met::Hole { .. } => stored.has_hole = true,
-        });
-        stored.bytes += bytes;
-        self.stored_bytes += bytes;
-        if self.stored_bytes > STORED_BYTES_MAX {
-            // They are counted off.
-            self.loading.pop_front();
-            let dropped = self.stored.remove(&at).unwrap_or_default();
-            self.stored_bytes -= dropped.bytes;
-        } else if walk.cursor() >= *end {
-            self.loading.pop_front();
-            let stage = self.stages.get_mut(usize::from(at.partition.0));
-            if let Some((stage, stored)) = stage.zip(self.stored.get(&at)) {
-                stage.set_stored(at.topic, &stored.lines, !stored.has_hole);
-            }
+        if let Some(stage) = self.stages.get_mut(usize::from(at.partition.0)) {
+            self.standing.tell(at, stage);
         }
     }
 
@@ -591,7 +538,7 @@ impl Readers {
                 let since = since.or_insert(Since { place, next });
                 if since.place < place {
                     *since = Since { place, next };
-                    self.stored.remove(&at);
+                    self.standing.forget(at);
                 }
                 entries.push(entry(at, since));
             }
@@ -603,7 +550,7 @@ impl Readers {
 
     fn is_at_end(&self, commit: &GroupCommit) -> bool {
         let end = |walk: &Walk| walk.cursor() >= self.limit(walk.at().partition, commit);
-        self.loading.is_empty() && self.walk.is_none() && self.walks.iter().all(end)
+        !self.standing.is_loading() && self.walk.is_none() && self.walks.iter().all(end)
     }
 
     /// Whether all durable readings have been fed.

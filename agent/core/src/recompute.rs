@@ -56,7 +56,7 @@ impl Recompute {
         let split = Split::of(config).filter(|_| divides);
         let across = split
             .as_ref()
-            .map(|split| Across::new(split, &topics, &[], &commit));
+            .map(|split| Across::new(split, &topics, &[], (&commit, NOW)));
         let (config, topics) = match &split {
             None => (config, topics),
             Some(split) => {

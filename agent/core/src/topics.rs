@@ -250,6 +250,14 @@ pub fn pipeline_hash(config: &EngineConfig, version: u8) -> PipelineHash {
     PipelineHash(fnv1a(text.as_bytes()))
 }
 
+/// The same of an engine over all partitions: its own pipeline, and that of the partitions'
+/// engines, who judge what is late there.
+#[must_use]
+pub fn crossing_hash(across: PipelineHash, by_device: PipelineHash) -> PipelineHash {
+    let bytes = [across.0.to_le_bytes(), by_device.0.to_le_bytes()].concat();
+    PipelineHash(fnv1a(&bytes))
+}
+
 fn meta_key(engine: &EngineConfig, at: usize) -> Vec<u8> {
     let hash = fnv1a(definition(engine, at).as_bytes());
     let mut key = TOPIC_META_PREFIX.to_vec();

@@ -345,16 +345,54 @@ fn judge_room(gateway: &WorldGateway, status: &Value, ends: &mut Ends, replay: &
 
 /// The results are those of a fresh engine over the log.
 fn judge_results(gateway: &WorldGateway, replay: &str) {
-    let partitions = gateway.core().partitions();
-    let archive = gateway.archive();
-    let whole = gateway.engine();
-    let split = Split::of(whole).filter(|_| gateway.core().partitions().count() > 1);
-    let by_device = split.as_ref().map_or(whole, |split| &split.by_device);
-    judge_rows(archive, partitions, by_device, replay);
-    if let Some(split) = split {
-        judge_exchange(archive, replay);
-        judge_across(archive, &split.across, replay);
+    let partitions: Vec<_> = gateway.core().partitions().collect();
+    judge_log(gateway.archive(), &partitions, gateway.engine(), replay);
+}
+
+/// All derived topics are what fresh engines make of what was ever durable, and so is the
+/// exchange, where there is one.
+///
+/// # Panics
+/// At the first difference, with `what`.
+pub fn judge_log(archive: &Archive, partitions: &[PartitionId], whole: &EngineConfig, what: &str) {
+    let split = Split::of(whole).filter(|_| partitions.len() > 1);
+    let all: Vec<usize> = (0..whole.windows.len()).collect();
+    let (config, places) = match &split {
+        Some(split) => (&split.by_device, &split.by_device_of),
+        None => (whole, &all),
+    };
+    for partition in partitions {
+        let at = TopicPartition {
+            topic: READINGS,
+            partition: *partition,
+        };
+        judge_engine(
+            archive,
+            at,
+            config,
+            &streams_of(config, places, *partition),
+            what,
+        );
     }
+    if let Some(split) = split {
+        judge_exchange(archive, what);
+        judge_across(archive, &split, what);
+    }
+}
+
+/// A stream of an engine, and where its rows are to stand.
+type Judged = (StreamId, TopicPartition);
+
+fn streams_of(config: &EngineConfig, places: &[usize], partition: PartitionId) -> Vec<Judged> {
+    let windows = (0..config.windows.len() as u16).zip(places);
+    let windows = windows.map(|(index, place)| {
+        let topic = TopicId(DERIVED_FIRST.0 + *place as u16);
+        (StreamId::Window(index), topic)
+    });
+    let asides = [(StreamId::Late, LATE), (StreamId::Quarantine, QUARANTINE)];
+    let all = windows.chain(asides);
+    all.map(|(stream, topic)| (stream, TopicPartition { topic, partition }))
+        .collect()
 }
 
 /// Each reading is in the exchange once, those of a device in their order.
@@ -377,22 +415,16 @@ fn judge_exchange(archive: &Archive, replay: &str) {
 }
 
 /// The rows of what crosses devices are those of a fresh engine over the exchange.
-fn judge_across(archive: &Archive, config: &EngineConfig, replay: &str) {
-    let mut config = config.clone();
+fn judge_across(archive: &Archive, split: &Split, replay: &str) {
+    let mut config = split.across.clone();
     config.time.future_guard = Span(i64::MAX);
-    let mut engine = Engine::new(&config);
-    let mut rows = row::Rows::new();
-    feed_from(&mut engine, archive, EXCHANGE_AT, &mut rows);
-    let want = engine.views(&rows);
-    let want = want.filter(|row| row.stream() == StreamId::Window(0));
-    let want: Vec<String> = want.map(line_of).collect();
-    let at = TopicPartition {
-        topic: topic_of("across"),
-        partition: PartitionId(0),
-    };
-    let got = archive.place(at).into_iter().flat_map(BTreeMap::values);
-    let got: Vec<&str> = got.map(row_text).collect();
-    assert_eq!(got, want, "across; {replay}");
+    let mut streams = streams_of(&config, &split.across_of, PartitionId(0));
+    streams.retain(|(stream, _)| match stream {
+        StreamId::Window(index) => !config.windows[usize::from(*index)].key.device,
+        // Who judges what is late, the tests of the exchange say.
+        StreamId::Late | StreamId::Quarantine => false,
+    });
+    judge_engine(archive, EXCHANGE_AT, &config, &streams, replay);
 }
 
 /// What the gateway sends.
@@ -400,49 +432,34 @@ fn sent(archive: &Archive) -> impl Iterator<Item = (TopicPartition, &BTreeMap<u6
     archive.places().filter(|(at, _)| *at != EXCHANGE_AT)
 }
 
-/// Compares all derived topics with what a fresh engine makes of the readings beside
-/// them.
-///
-/// # Panics
-/// At the first difference, with `what`.
-pub fn judge_rows(
+/// Compares topics with what a fresh engine makes of what stands, or stood, in its input.
+fn judge_engine(
     archive: &Archive,
-    partitions: impl Iterator<Item = PartitionId>,
+    input: TopicPartition,
     config: &EngineConfig,
+    streams: &[Judged],
     what: &str,
 ) {
-    for partition in partitions {
-        let mut engine = Engine::new(config);
-        let mut rows = row::Rows::new();
-        feed(&mut engine, archive, partition, &mut rows);
-        let windows = (0..).zip(&config.windows);
-        let windows = windows.map(|(index, window)| {
-            let topic = TopicId(DERIVED_FIRST.0 + index);
-            (StreamId::Window(index), topic, &*window.name)
-        });
-        let asides = [
-            (StreamId::Late, LATE, "late"),
-            (StreamId::Quarantine, QUARANTINE, "quarantine"),
-        ];
-        for (stream, topic, name) in windows.chain(asides) {
-            let of_stream = engine.views(&rows).filter(|row| row.stream() == stream);
-            let want: Vec<String> = of_stream.map(line_of).collect();
-            let at = TopicPartition { topic, partition };
-            let got = archive.place(at).into_iter().flat_map(BTreeMap::values);
-            let got: Vec<&str> = got.map(row_text).collect();
-            let differs = got.iter().zip(&want).position(|(got, want)| got != want);
-            if let Some(place) = differs {
-                panic!(
-                    "{name} of {partition:?} offset {place}: {} is not {}; {what}",
-                    got[place], want[place]
-                );
-            }
-            assert_eq!(
-                got.len(),
-                want.len(),
-                "rows of {name} of {partition:?}; {what}"
+    let mut engine = Engine::new(config);
+    let mut rows = row::Rows::new();
+    feed_from(&mut engine, archive, input, &mut rows);
+    for (stream, at) in streams {
+        let of_stream = engine.views(&rows).filter(|row| row.stream() == *stream);
+        let want: Vec<String> = of_stream.map(line_of).collect();
+        let got = archive.place(*at).into_iter().flat_map(BTreeMap::values);
+        let got: Vec<&str> = got.map(row_text).collect();
+        let differs = got.iter().zip(&want).position(|(got, want)| got != want);
+        if let Some(place) = differs {
+            panic!(
+                "{stream:?} in {at:?} offset {place}: {} is not {}; {what}",
+                got[place], want[place]
             );
         }
+        assert_eq!(
+            got.len(),
+            want.len(),
+            "rows of {stream:?} in {at:?}; {what}"
+        );
     }
 }
 
@@ -525,15 +542,7 @@ fn line_of(row: RowView<'_>) -> String {
 /// What lines say that silence has caused.
 const IDLE: &str = "\"reason\":\"idle\"";
 
-/// Gives an engine what a partition's log holds or held.
-fn feed(engine: &mut Engine, archive: &Archive, partition: PartitionId, rows: &mut row::Rows) {
-    let at = TopicPartition {
-        topic: READINGS,
-        partition,
-    };
-    feed_from(engine, archive, at, rows);
-}
-
+/// Gives an engine what its input holds or held.
 fn feed_from(engine: &mut Engine, archive: &Archive, at: TopicPartition, rows: &mut row::Rows) {
     let mut batch = Batch::new();
     for entry in archive.place(at).into_iter().flat_map(BTreeMap::values) {

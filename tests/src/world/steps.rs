@@ -56,8 +56,12 @@ pub struct Done {
     pub steps: u64,
     /// Crashes that came.
     pub crashes: usize,
-    /// Starts that went on from a checkpoint.
+    /// Engines that went on from a checkpoint, over all starts.
     pub restored: usize,
+    /// Of these, such that read the exchange.
+    pub crossing_restored: usize,
+    /// Rows that were made again and are not what stands in their topic.
+    pub different: u64,
 }
 
 #[derive(Debug)]
@@ -113,6 +117,7 @@ pub fn run(script: &Script, crashes: &[CrashAt]) -> Done {
     while !steps.core.is_settled() {
         steps.one();
     }
+    steps.note_different();
     steps.done
 }
 
@@ -154,6 +159,8 @@ impl Steps {
                 steps: 0,
                 crashes: 0,
                 restored: 0,
+                crossing_restored: 0,
+                different: 0,
             },
         }
     }
@@ -245,15 +252,28 @@ impl Steps {
         if let Some(batch) = self.unsynced.take().filter(|_| kept > 0) {
             self.done.archive.add(&batch);
         }
+        self.note_different();
         self.jobs.clear();
         self.session = None;
         self.done.steps = 0;
         self.core = Gateway::new(self.config.clone(), &opened(&self.store), now_of(self.now))
             .expect("it starts");
-        self.handle(Input::Query(QueryId(1), Query::Status));
-        let status = self.status.take().expect("status is answered at once");
+        let status = self.ask_status();
         let start = &status["start"];
         self.done.restored += start["engines_restored"].as_u64().unwrap_or(0) as usize;
+        let crossing = status["exchange"]["checkpoint"]["epoch"].as_u64();
+        self.done.crossing_restored += usize::from(crossing > Some(0));
+    }
+
+    fn ask_status(&mut self) -> Value {
+        self.handle(Input::Query(QueryId(1), Query::Status));
+        self.status.take().expect("status is answered at once")
+    }
+
+    /// Counts what the run that ends found.
+    fn note_different(&mut self) {
+        let status = self.ask_status();
+        self.done.different += status["rows_different"].as_u64().expect("a count");
     }
 }
 
@@ -271,13 +291,13 @@ fn opened(store: &MemoryStore) -> Opened {
     }
 }
 
-/// Holds all rows of a run to a fresh engine over its readings.
+/// Holds all rows of a run to fresh engines over its readings, and over its exchange.
 ///
 /// # Panics
 /// At the first difference, with `what`.
 pub fn judge(script: &Script, done: &Done, what: &str) {
-    let partitions = Router::new(script.partitions);
-    model::judge_rows(&done.archive, partitions.partitions(), &script.engine, what);
+    let partitions: Vec<_> = Router::new(script.partitions).partitions().collect();
+    model::judge_log(&done.archive, &partitions, &script.engine, what);
 }
 
 /// The rows of a run by topic and device, in their order, whatever partition has them.

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 pub use self::book::Book;
 pub use self::manifest::{Manifest, PipelineHash, Place};
+use crate::layout::CROSSING_PARTITION;
 use crate::meta::Entry;
 use crate::units::PartitionId;
 
@@ -65,6 +66,12 @@ pub struct Change {
 }
 
 impl Unit {
+    /// The engine over all partitions: the same under each layout.
+    pub const CROSSING: Self = Self {
+        layout: 0,
+        partition: CROSSING_PARTITION,
+    };
+
     fn name(self) -> String {
         format!("{}/{}", self.layout, self.partition.0)
     }

@@ -15,7 +15,7 @@ impl Derive {
     /// Leaves these topics to others, before anything is fed.
     pub(crate) fn mute(&mut self, topics: &BTreeSet<TopicId>) {
         for output in &mut self.outputs {
-            output.muted = output.topic.is_some_and(|topic| topics.contains(&topic));
+            output.muted = output.at().is_some_and(|at| topics.contains(&at.topic));
             if output.muted {
                 output.stored = Stored::Count(0);
             }
@@ -25,7 +25,7 @@ impl Derive {
     /// Leaves out rows before some time, by topic.
     pub(crate) fn begin_at(&mut self, froms: &BTreeMap<TopicId, EventTime>) {
         for output in &mut self.outputs {
-            let from = output.topic.and_then(|topic| froms.get(&topic));
+            let from = output.at().and_then(|at| froms.get(&at.topic));
             output.begins_at = from.copied().unwrap_or(EventTime(i64::MIN));
         }
     }
@@ -38,13 +38,11 @@ impl Derive {
         commit: &GroupCommit,
         now: Mono,
     ) -> Vec<(TopicPartition, Since)> {
-        let partition = self.partition;
         let mut taken = Vec::new();
         for output in self.outputs.iter_mut().filter(|output| output.muted) {
-            let Some(topic) = output.topic else {
+            let Some(at) = output.at() else {
                 continue;
             };
-            let at = TopicPartition { topic, partition };
             let next = commit.next(at);
             output.since = Since { place, next };
             output.stored = Stored::Lines(VecDeque::new());

@@ -18,7 +18,6 @@ use crate::limits::{META_VALUE_BYTES_MAX, PARKED_READINGS_MAX};
 use crate::live::{LiveIndex, LiveTable};
 use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 use crate::log::index::TimeIndex;
-use crate::log::key::TopicPartition;
 use crate::meta::Entry;
 use crate::parked::{Parked, Waiting};
 use crate::record::{ReadingRecord, UNSYNCED_US};
@@ -165,7 +164,7 @@ impl Derive {
     #[must_use]
     pub fn is_written_up_to(&self, place: Place) -> bool {
         let outputs = self.outputs.iter();
-        let ours = outputs.filter(|output| output.topic.is_some() && !output.muted);
+        let ours = outputs.filter(|output| output.at().is_some() && !output.muted);
         ours.into_iter().all(|output| output.since.place <= place)
     }
 
@@ -241,11 +240,9 @@ impl Derive {
 
     /// Where the rows of readings that come now begin, per topic.
     fn heads(&self, commit: &GroupCommit) -> Vec<(TopicId, Offset)> {
-        let partition = self.partition;
         let heads = self.outputs.iter().filter_map(|output| {
-            let topic = output.topic.filter(|_| !output.muted)?;
-            let next = commit.next(TopicPartition { topic, partition });
-            Some((topic, output.stored.first(next)))
+            let at = output.at().filter(|_| !output.muted)?;
+            Some((at.topic, output.stored.first(commit.next(at))))
         });
         heads.collect()
     }

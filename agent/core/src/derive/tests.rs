@@ -11,6 +11,7 @@ use crate::checkpoint::load;
 use crate::engine::config::{Aggregate, Bounds, Emit, Grid, TimeRules, WindowKind, WindowSpec};
 use crate::log::block::Body;
 use crate::log::decode::decode;
+use crate::log::topic::LATE;
 use crate::meta::Entry;
 use crate::record::ValueKind;
 use crate::units::{Epoch, Span};
@@ -81,12 +82,13 @@ impl Fed {
         };
         let heads = BTreeMap::from([(at(FIRST), Offset(head))]);
         let commit = GroupCommit::new(Epoch(1), Span(0), heads);
-        let derive = Derive::new(seat(place(u64::MAX)), &config, topics, |topic| {
+        let outlets = Outlets::of_partition(topics, PartitionId(0));
+        let derive = Derive::new(seat(place(u64::MAX)), &config, outlets, |at| {
             let since = Since {
                 place: place(since),
-                next: Offset(if topic == FIRST { next } else { 0 }),
+                next: Offset(if at.topic == FIRST { next } else { 0 }),
             };
-            (since, commit.head(at(topic)))
+            (since, commit.head(at))
         });
         Self {
             derive,

@@ -1,69 +1,53 @@
 //! The engine of the windows that cross devices: it reads the exchange, and writes rows.
 //!
 //! Holds always: what it emits is a function of what stands in the exchange. After a
-//! restart it reads all of that again; rows of records before the kept place are left
-//! out, and of those after it such as stand in their topic already. Knows no partitions.
+//! restart it goes on from its last checkpoint, as the engines of partitions do; without
+//! one it reads all of the exchange again, rows of records before the kept place are left
+//! out, and of those after it such as stand in their topic already. Bound: as for the
+//! engine of one partition. Knows no partitions.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use super::{CROSSING_PARTITION, EXCHANGE_AT, EXCHANGE_META_PREFIX, Split};
+use super::places::{Old, bytes, key_of, open};
+use super::{EXCHANGE_AT, Split};
+use crate::checkpoint::{Manifest, PipelineHash, Unit, Unusable, keys_of, load};
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
-use crate::engine::config::{EngineConfig, Source};
-use crate::engine::row::{RowView, Rows, StreamId};
-use crate::engine::{Batch, Engine};
-use crate::limits::{ROW_BYTES_MAX, STORED_ROWS_MAX};
-use crate::live::figure;
-use crate::log::block::{Block, Body, Record, Row};
-use crate::log::bytes::put_varint;
+use crate::derive::standing::Standing;
+use crate::derive::{Derive, DeriveCounters, Outlet, Outlets, Place, Restored, Seat, Since};
+use crate::engine::STATE_VERSION;
+use crate::engine::config::EngineConfig;
+use crate::layout::CROSSING_PARTITION;
 use crate::log::key::{StoredBlock, TopicPartition};
-use crate::log::topic::LATE;
+use crate::log::topic::{LATE, READINGS};
 use crate::log::walk::{Met, Walk};
-use crate::meta::{Entry, checked, with_crc};
-use crate::readers::DERIVE_META_PREFIX;
-use crate::record::ClockTrust;
+use crate::meta::Entry;
+use crate::readers::feed::Feed;
+use crate::readers::keep::difference_text;
+use crate::topics::{crossing_hash, pipeline_hash};
 use crate::units::{EventTime, Mono, Offset, PartitionId, Span, TopicId};
 
-const VERSION: u8 = 1;
-
-/// How far a topic has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Since {
-    /// All rows of records of the exchange before this offset are in the topic.
-    place: Offset,
-    /// Offset of the first row of what follows.
-    next: Offset,
-}
-
-#[derive(Debug)]
-struct Output {
-    at: TopicPartition,
-    since: Since,
-    /// Rows that stand there after the kept place, and how often.
-    standing: BTreeMap<Vec<u8>, u32>,
-    /// From one partition's time: all rows of its readings before this offset are there.
-    before: Option<Offset>,
-    moved: bool,
-}
+/// Behind all that is in the exchange.
+const NEVER: Place = Place {
+    layout: u16::MAX,
+    step: 0,
+    offset: Offset(0),
+};
 
 /// See the module.
 #[derive(Debug)]
 pub struct Across {
-    engine: Engine,
-    /// Of each window; `None` for what is only read by others.
-    outputs: Vec<Option<Output>>,
-    late: Output,
-    /// What windows by device take: their lateness is judged there.
-    by_device: EngineConfig,
+    stage: Derive,
     walk: Walk,
-    loading: VecDeque<(Walk, Offset)>,
+    standing: Standing,
+    /// From one partition's time: all rows of its readings before these offsets are there.
+    old: Old,
     /// What stands in the topics is of records before this.
     opened_at: Offset,
-    batch: Batch,
-    places: Vec<Offset>,
-    rows: Rows,
-    pub(super) rows_written: u64,
-    pub(super) missing: u64,
+    is_caught_up: bool,
+    notes: Vec<String>,
+    pub(super) is_restored: bool,
+    pub(super) keep: super::keep::Keep,
 }
 
 impl Across {
@@ -74,83 +58,81 @@ impl Across {
         split: &Split,
         topics: &[Option<TopicId>],
         meta: &[Entry],
-        commit: &GroupCommit,
+        (commit, now): (&GroupCommit, Mono),
     ) -> Self {
         let mut config = split.across.clone();
         // Each partition has judged by its own clock already.
         config.time.future_guard = Span(i64::MAX);
-        let mut loading = VecDeque::new();
-        let mut output = |at| {
-            let output = open(at, meta, commit);
-            let head = commit.head(at);
-            let rows = head.0.saturating_sub(output.since.next.0);
-            if (1..=STORED_ROWS_MAX).contains(&rows) {
-                loading.push_back((Walk::new(at, output.since.next), head));
+        let outlets = outlets(split, topics);
+        let places: Vec<TopicPartition> = outlets.places().collect();
+        let mut since = BTreeMap::new();
+        let mut old = Old::new(commit.head(first_readings()));
+        for at in &places {
+            let (mut found, before) = open(*at, meta, commit);
+            if let Some(before) = before {
+                old.before.insert(*at, before);
+                found.place = NEVER;
             }
-            output
-        };
-        let windows = split.across_of.iter().zip(&split.across.windows);
-        let outputs = windows.map(|(place, window)| {
-            let topic = topics.get(*place).copied().flatten();
-            let topic = topic.filter(|_| !window.key.device)?;
-            Some(output(TopicPartition {
-                topic,
-                partition: PartitionId(0),
-            }))
-        });
-        let outputs = outputs.collect();
-        let late = output(TopicPartition {
-            topic: LATE,
-            partition: CROSSING_PARTITION,
-        });
-        Self {
-            engine: Engine::new(&config),
-            outputs,
-            late,
-            by_device: split.by_device.clone(),
-            walk: Walk::new(EXCHANGE_AT, Offset(0)),
-            loading,
-            opened_at: commit.head(EXCHANGE_AT),
-            batch: Batch::new(),
-            places: Vec::new(),
-            rows: Rows::new(),
-            rows_written: 0,
-            missing: 0,
+            since.insert(*at, found);
         }
-    }
-
-    fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
-        self.outputs.iter_mut().flatten().chain([&mut self.late])
+        let opened_at = commit.head(EXCHANGE_AT);
+        let hash = split.hash();
+        let seat = Seat {
+            unit: Unit::CROSSING,
+            hash,
+            stored_until: if old.before.is_empty() {
+                place(opened_at)
+            } else {
+                NEVER
+            },
+            now,
+        };
+        let mut stage = Derive::new(seat, &config, outlets, |at| (since[&at], commit.head(at)));
+        let start = Start {
+            config: &config,
+            since: &since,
+            hash,
+        };
+        let (restored, notes) = start.restore(meta, commit);
+        let mut standing = Standing::default();
+        for (at, since) in &since {
+            let first = restored.as_ref().and_then(|r| r.manifest.head(at.topic));
+            let rows = (first.unwrap_or(since.next), commit.head(*at));
+            standing.list(*at, rows, restored.is_some());
+        }
+        let from = restored.as_ref().map(|r| r.manifest.place.offset);
+        // What is not gone on from is in the way of what is written next.
+        let stale = keys_of(meta, |unit| unit == Unit::CROSSING && restored.is_none());
+        if let Some(restored) = restored {
+            stage.restore(restored);
+        }
+        standing
+            .places()
+            .for_each(|at| standing.tell(at, &mut stage));
+        Self {
+            stage,
+            walk: Walk::new(EXCHANGE_AT, from.unwrap_or_default()),
+            standing,
+            old,
+            opened_at,
+            is_caught_up: false,
+            notes,
+            is_restored: from.is_some(),
+            keep: super::keep::Keep::new(from, stale),
+        }
     }
 
     pub(super) fn is_loading(&self) -> bool {
-        !self.loading.is_empty()
+        self.standing.is_loading()
     }
 
     pub(super) fn next_standing(&mut self) -> Option<(TopicPartition, Offset)> {
-        let (walk, end) = self.loading.front_mut()?;
-        walk.next_fetch(*end)
+        self.standing.next_fetch()
     }
 
-    pub(super) fn on_standing(&mut self, at: TopicPartition, blocks: &[StoredBlock]) {
-        let Some((walk, end)) = self.loading.front_mut().filter(|(w, _)| w.at() == at) else {
-            return;
-        };
-        let mut lines = Vec::new();
-        walk.on_fetched(blocks, *end, |met| {
-            if let Met::Block { block, records, .. } = met
-                && let Body::Rows(rows) = &block.body
-            {
-                lines.extend(rows[records].iter().map(|row| row.line.clone()));
-            }
-        });
-        if walk.cursor() >= *end {
-            self.loading.pop_front();
-        }
-        if let Some(output) = self.outputs_mut().find(|output| output.at == at) {
-            for line in lines {
-                *output.standing.entry(line).or_default() += 1;
-            }
+    pub(super) fn on_standing(&mut self, blocks: &[StoredBlock]) {
+        if let Some(at) = self.standing.on_fetched(blocks) {
+            self.standing.tell(at, &mut self.stage);
         }
     }
 
@@ -159,12 +141,11 @@ impl Across {
         if partition != PartitionId(0) {
             return;
         }
-        for output in self.outputs_mut() {
-            if output.before.is_some_and(|before| offset >= before) {
-                output.before = None;
-                output.since.place = next;
-                output.moved = true;
-            }
+        for at in self.old.take_reached(offset) {
+            self.stage.set_since(at, place(next));
+        }
+        if self.old.take_end(offset) {
+            self.stage.set_stored_until(place(next));
         }
     }
 
@@ -175,209 +156,191 @@ impl Across {
 
     /// Takes what it brought.
     pub fn on_fetched(&mut self, blocks: &[StoredBlock], now: Mono, commit: &mut GroupCommit) {
-        let mut walk = self.walk.clone();
-        walk.on_fetched(blocks, commit.head(EXCHANGE_AT), |met| match met {
-            Met::Block { block, records, .. } => self.on_block(block, records, now, commit),
-            // The front was trimmed before this run: nothing that it had.
-            Met::Hole { first, end } if first > Offset(0) => self.missing += end.0 - first.0,
-            Met::Hole { .. } => {}
-        });
-        self.walk = walk;
-        if self.walk.cursor() >= self.opened_at {
-            self.outputs_mut()
-                .for_each(|output| output.standing.clear());
-        }
-    }
-
-    fn on_block(
-        &mut self,
-        block: &Block,
-        records: std::ops::Range<usize>,
-        now: Mono,
-        commit: &mut GroupCommit,
-    ) {
-        let Body::Readings {
-            series,
-            records: all,
-        } = &block.body
-        else {
-            return;
-        };
-        let engine = &mut self.engine;
-        let known = series.iter().map(|series| {
-            let device = series.uid.to_string();
-            engine.series(&device, &series.name).ok()
-        });
-        let known: Vec<_> = known.collect();
-        for index in records {
-            let place = Offset(block.base.0 + index as u64);
-            match &all[index] {
-                Record::Reading(reading) => {
-                    let of = usize::from(reading.series);
-                    // One beyond the series that are taken: in no window.
-                    if let Some(id) = known[of] {
-                        let value = figure(&series[of], reading);
-                        self.batch.push(id, reading.time, value, None);
-                        self.places.push(place);
-                    }
+        let stage = &mut self.stage;
+        let limit = commit.head(EXCHANGE_AT);
+        self.walk.on_fetched(blocks, limit, |met| match met {
+            Met::Block { block, records, .. } => {
+                let mut feed = Feed {
+                    stages: std::slice::from_mut(stage),
+                    all: 0..1,
+                    owner: |_| 0,
+                    place,
+                    now,
+                    commit,
+                };
+                feed.block(block, records);
+            }
+            Met::Hole { first, end } => {
+                // The front was trimmed before this run: nothing that it had.
+                if first > Offset(0) {
+                    stage.counters.records_missing += end.0 - first.0;
                 }
-                Record::Gap(_) | Record::Tables(_) => {}
-                Record::Clock(clock) => {
-                    self.step(now, commit);
-                    match clock.trust {
-                        ClockTrust::No => self.engine.on_clock_lost(),
-                        ClockTrust::Yes | ClockTrust::Since(_) => {
-                            self.places.push(place);
-                            self.engine.on_clock(clock.now, &mut self.rows);
-                            self.write_rows(now, commit);
-                        }
-                    }
-                }
+                stage.on_hole(place(end));
             }
+        });
+        if !self.is_caught_up && self.walk.cursor() >= self.opened_at && self.old.is_over() {
+            self.is_caught_up = true;
+            self.standing.clear();
+            self.stage.on_caught_up();
         }
-        self.step(now, commit);
-    }
-
-    fn step(&mut self, now: Mono, commit: &mut GroupCommit) {
-        self.engine.on_batch(&self.batch, &mut self.rows);
-        self.batch.clear();
-        self.write_rows(now, commit);
-    }
-
-    fn write_rows(&mut self, now: Mono, commit: &mut GroupCommit) {
-        for row in self.engine.views(&self.rows) {
-            let place = self.places[row.cause()];
-            let output = match row.stream() {
-                StreamId::Window(index) => match &mut self.outputs[usize::from(index)] {
-                    Some(output) => output,
-                    None => continue,
-                },
-                StreamId::Join(_) => continue,
-                StreamId::Late if !is_taken(&self.by_device, &row) => &mut self.late,
-                // Its partition's engine has said so.
-                StreamId::Late | StreamId::Quarantine => continue,
-            };
-            if place < output.since.place || output.before.is_some() {
-                continue;
-            }
-            let mut line = Vec::new();
-            row.write_json(&mut line);
-            if line.len() > ROW_BYTES_MAX || output.take_standing(&line) {
-                continue;
-            }
-            output.moved = true;
-            let time = row.time();
-            if commit.row(output.at, &Row { time, line }, now) {
-                self.rows_written += 1;
-            }
-        }
-        self.rows.clear();
-        self.places.clear();
     }
 
     pub(super) fn heard(&mut self, now: EventTime) -> Heard {
         Heard {
             // Each partition says what does not hold.
             now: None,
-            next_idle: self.engine.next_idle(now),
             parks: false,
+            ..self.stage.heard(now)
         }
     }
 
     pub(super) fn is_settled(&self, commit: &GroupCommit) -> bool {
-        self.loading.is_empty() && self.walk.cursor() >= commit.head(EXCHANGE_AT)
+        !self.is_loading() && self.walk.cursor() >= commit.head(EXCHANGE_AT)
     }
 
+    /// Where the engine stands in the exchange.
+    pub(super) fn place(&self) -> Place {
+        place(self.walk.cursor())
+    }
+
+    /// Durable records that the engine has not taken yet.
+    pub(super) fn behind(&self, commit: &GroupCommit) -> u64 {
+        let head = commit.head(EXCHANGE_AT);
+        head.0.saturating_sub(self.walk.cursor().0)
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn stage(&self) -> &Derive {
+        &self.stage
+    }
+
+    pub(super) fn stage_mut(&mut self) -> &mut Derive {
+        &mut self.stage
+    }
+
+    pub(super) fn counters(&self) -> DeriveCounters {
+        self.stage.counters()
+    }
+
+    /// How far topics have come, with the batch that holds all rows so far; `all` also of
+    /// those without a new one.
     pub(super) fn take_entries(&mut self, all: bool, commit: &GroupCommit) -> Vec<Entry> {
-        let mut entries = Vec::new();
         if self.is_loading() {
-            return entries;
+            return Vec::new();
         }
-        let cursor = self.walk.cursor();
-        for output in self.outputs_mut() {
-            let reached = cursor > output.since.place;
-            if output.before.is_some() || !(output.moved || all && reached) {
-                continue;
-            }
-            output.moved = false;
-            if reached {
-                output.since.place = cursor;
-                // Lines that have not come again yet: from the first on.
-                if output.standing.is_empty() {
-                    output.since.next = commit.next(output.at);
-                }
-            }
-            entries.push((key_of(output.at.topic), bytes(output.since)));
+        let since = self.stage.take_since(self.place(), all, commit).into_iter();
+        since
+            .map(|(at, since)| (key_of(at.topic), bytes(since)))
+            .collect()
+    }
+
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        for (topic, difference) in self.stage.take_differences() {
+            notes.push(difference_text(topic, CROSSING_PARTITION, &difference));
         }
-        entries
+        notes
     }
 }
 
-impl Output {
-    fn take_standing(&mut self, line: &[u8]) -> bool {
-        let Some(count) = self.standing.get_mut(line) else {
-            return false;
+impl Split {
+    /// What the state of the engine over all partitions depends on beside the log.
+    #[must_use]
+    pub fn hash(&self) -> PipelineHash {
+        let of = |config| pipeline_hash(config, STATE_VERSION);
+        crossing_hash(of(&self.across), of(&self.by_device))
+    }
+}
+
+/// Where a start goes on.
+struct Start<'a> {
+    config: &'a EngineConfig,
+    since: &'a BTreeMap<TopicPartition, Since>,
+    hash: PipelineHash,
+}
+
+impl Start<'_> {
+    /// The state that is kept, where it can be used, and what an operator should hear.
+    fn restore(&self, meta: &[Entry], commit: &GroupCommit) -> (Option<Restored>, Vec<String>) {
+        let loaded = load(meta, Unit::CROSSING, self.hash);
+        let loaded = loaded.and_then(|loaded| {
+            let checked = self.check(&loaded.manifest, commit);
+            checked.map_err(Unusable::Damaged)?;
+            Ok(loaded)
+        });
+        let said = match loaded {
+            Ok(loaded) => match Restored::read(loaded, self.config) {
+                Ok(restored) => return (Some(restored), Vec::new()),
+                Err(said) => said,
+            },
+            Err(Unusable::Missing) => return (None, Vec::new()),
+            Err(Unusable::OtherPipeline) => {
+                let said = "windows or time rules are others than before: all that cross devices \
+                            are computed again from the first record of the exchange that is kept";
+                return (None, vec![String::from(said)]);
+            }
+            Err(Unusable::Damaged(said)) => String::from(said),
         };
-        *count -= 1;
-        if *count == 0 {
-            self.standing.remove(line);
+        let note = format!(
+            "the checkpoint of the windows that cross devices is not used ({said}): they are \
+             computed again from the first record of the exchange that is kept"
+        );
+        (None, vec![note])
+    }
+
+    /// Whether the log still has what a checkpoint is of.
+    fn check(&self, manifest: &Manifest, commit: &GroupCommit) -> Result<(), &'static str> {
+        if manifest.place.step != 0 || manifest.place.offset > commit.head(EXCHANGE_AT) {
+            return Err("the exchange ends before it");
         }
-        true
+        for (at, since) in self.since {
+            match manifest.head(at.topic) {
+                Some(next) if next > commit.head(*at) => {
+                    return Err("rows that it had made are gone");
+                }
+                Some(_) => {}
+                // A stream that was built anew up to the same place.
+                None if since.place == manifest.place => {}
+                None => return Err("a stream is new to it"),
+            }
+        }
+        Ok(())
     }
 }
 
-/// Whether a window over readings takes the series of a row.
-fn is_taken(config: &EngineConfig, row: &RowView<'_>) -> bool {
-    let has = |names: &Option<Vec<String>>, name: Option<&str>| match (names, name) {
-        (Some(names), Some(name)) => names.iter().any(|n| n == name),
-        (None, _) | (_, None) => true,
+/// Those that the partitions' engines have are only read by others here.
+fn outlets(split: &Split, topics: &[Option<TopicId>]) -> Outlets {
+    let windows = split.across_of.iter().zip(&split.across.windows);
+    let streams = windows.map(|(place, window)| {
+        if window.key.device {
+            return Outlet::Nowhere;
+        }
+        let topic = topics.get(*place).copied().flatten();
+        topic.map_or(Outlet::Homeless, |topic| {
+            Outlet::To(TopicPartition {
+                topic,
+                partition: PartitionId(0),
+            })
+        })
+    });
+    let late = TopicPartition {
+        topic: LATE,
+        partition: CROSSING_PARTITION,
     };
-    config.windows.iter().any(|window| {
-        window.from == Source::Readings
-            && has(&window.channels, row.channel())
-            && has(&window.devices, row.device())
-    })
+    Outlets::of_crossing(streams.collect(), late, split.by_device.clone())
 }
 
-/// How far a topic has come that goes here. What was written while there was one
-/// partition stands there by that partition's offsets.
-fn open(at: TopicPartition, meta: &[Entry], commit: &GroupCommit) -> Output {
-    let find = |wanted: &[u8]| meta.iter().find(|(key, _)| key == wanted);
-    let kept = find(&key_of(at.topic)).and_then(|(_, value)| parse(value));
-    let name = format!("{}/{}", at.topic.0, at.partition.0);
-    let old = find(&[DERIVE_META_PREFIX, name.as_bytes()].concat());
-    let old = old.filter(|_| kept.is_none());
-    let old = old.and_then(|(key, value)| crate::readers::kept_place(key, value));
-    let head = commit.head(at);
-    let mut since = kept.unwrap_or_default();
-    if let Some((_, next)) = old {
-        since.next = next;
-    }
-    since.next = since.next.min(head);
-    Output {
-        at,
-        since,
-        standing: BTreeMap::new(),
-        before: old.map(|(offset, _)| offset),
-        moved: false,
+fn first_readings() -> TopicPartition {
+    TopicPartition {
+        topic: READINGS,
+        partition: PartitionId(0),
     }
 }
 
-fn key_of(topic: TopicId) -> Vec<u8> {
-    let name = format!("rows/{}", topic.0);
-    [EXCHANGE_META_PREFIX, name.as_bytes()].concat()
-}
-
-fn bytes(since: Since) -> Vec<u8> {
-    let mut value = vec![VERSION];
-    put_varint(&mut value, since.place.0);
-    put_varint(&mut value, since.next.0);
-    with_crc(value)
-}
-
-fn parse(value: &[u8]) -> Option<Since> {
-    let mut reader = checked(VERSION, value)?;
-    let place = Offset(reader.varint().ok()?);
-    let next = Offset(reader.varint().ok()?);
-    reader.is_at_end().then_some(Since { place, next })
+pub(super) fn place(offset: Offset) -> Place {
+    Place {
+        offset,
+        ..Place::default()
+    }
 }

@@ -2,7 +2,7 @@
 //! it asks for next, and what it passes over.
 //!
 //! Holds always: each record below the limit is met once, in order, or lies in a hole
-//! that is told; a block that begins before the cursor (it was merged with its
+//! that is told; a reader that stops before one meets it again; a block that begins before the cursor (it was merged with its
 //! neighbours since) gives only its records from there on; a place that cannot be
 //! read is never asked for twice. Bound: one read at a time. Knows no store.
 
@@ -74,6 +74,20 @@ impl Walk {
 
     /// Takes what the read brought, up to `limit`, which is durable.
     pub fn on_fetched(&mut self, blocks: &[StoredBlock], limit: Offset, mut on: impl FnMut(Met)) {
+        self.on_fetched_until(blocks, limit, |met| {
+            on(met);
+            None
+        });
+    }
+
+    /// The same until `on` gives an offset: the record there, and what comes after it, has
+    /// not been met, and is asked for again.
+    pub fn on_fetched_until(
+        &mut self,
+        blocks: &[StoredBlock],
+        limit: Offset,
+        mut on: impl FnMut(Met) -> Option<Offset>,
+    ) {
         self.fetching = false;
         let before = self.cursor;
         for stored in blocks.iter().filter(|stored| stored.key.base < limit) {
@@ -88,11 +102,15 @@ impl Walk {
             };
             self.pass(head.base, &mut on);
             let records = index(&head, self.cursor)..index(&head, limit);
-            on(Met::Block {
+            let stopped = on(Met::Block {
                 head: &head,
                 block: &block,
                 records,
             });
+            if let Some(at) = stopped {
+                self.cursor = at.clamp(self.cursor, head.end().min(limit));
+                return;
+            }
             self.cursor = head.end().min(limit);
         }
         if self.cursor == before {
@@ -104,7 +122,7 @@ impl Walk {
         }
     }
 
-    fn pass(&mut self, end: Offset, on: &mut impl FnMut(Met)) {
+    fn pass(&mut self, end: Offset, on: &mut impl FnMut(Met) -> Option<Offset>) {
         if end > self.cursor {
             on(Met::Hole {
                 first: self.cursor,
@@ -165,6 +183,34 @@ mod tests {
             Met::Hole { first, end } => out.push(('-', first.0, end.0)),
         });
         (out, walk.cursor().0)
+    }
+
+    #[test]
+    fn a_walk_that_stops_before_a_record_meets_it_again() {
+        let whole = [block(0, 5), block(5, 5)];
+        for (name, stop, want) in [
+            ("at the first", 0, &[(0, 5), (0, 5), (5, 10)][..]),
+            ("inside of a block", 3, &[(0, 5), (3, 5), (5, 10)]),
+            ("at the first of the second", 5, &[(0, 5), (5, 10), (5, 10)]),
+            ("at the last", 9, &[(0, 5), (5, 10), (9, 10)]),
+        ] {
+            let (mut walk, mut met, mut stops) = (Walk::new(AT, Offset(0)), Vec::new(), 1);
+            while let Some((at, from)) = walk.next_fetch(Offset(10)) {
+                assert_eq!((at, from), (AT, walk.cursor()), "{name}");
+                walk.on_fetched_until(&whole, Offset(10), |one| {
+                    let Met::Block { head, records, .. } = one else {
+                        panic!("{name}: a hole");
+                    };
+                    let offset = |index: usize| head.base.0 + index as u64;
+                    let records = offset(records.start)..offset(records.end);
+                    met.push((records.start, records.end));
+                    let here = stops > 0 && records.contains(&stop);
+                    stops -= u32::from(here);
+                    here.then_some(Offset(stop))
+                });
+            }
+            assert_eq!(met, want, "{name}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::forwarding::progress as delivered;
 use super::{Gateway, readings_of};
 use crate::accounts::Accounts;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
-use crate::exchange::EXCHANGE_AT;
+use crate::exchange::{EXCHANGE_AT, Exchange};
 use crate::forward::Forward;
 use crate::log::key::TopicPartition;
 use crate::log::topic::{CONTROL, EXCHANGE, LATE, QUARANTINE, READINGS};
@@ -54,7 +54,7 @@ pub(super) fn open(
 /// How far those are who read a partition.
 fn progress(
     forward: &[Forward],
-    readers: &Readers,
+    (readers, exchange): (&Readers, Option<&Exchange>),
     accounts: &Accounts,
     at: TopicPartition,
 ) -> Progress {
@@ -64,12 +64,17 @@ fn progress(
         Offset(u64::MAX)
     };
     let read = (at.topic == READINGS).then(|| readers.cursor(at.partition));
+    let crossing = exchange.filter(|_| at == EXCHANGE_AT);
+    let (taken, kept) = match crossing {
+        Some(exchange) => exchange.progress(),
+        None => (read.unwrap_or_default(), readers.done_with(at.partition)),
+    };
     let of_engines = Progress {
         came: None,
         done: Offset(0),
         accounted,
-        taken: read.unwrap_or_default(),
-        kept: readers.done_with(at.partition),
+        taken,
+        kept,
     };
     let Some(came) = delivered(forward, at) else {
         return of_engines;
@@ -160,13 +165,16 @@ impl Gateway {
             let came = delivered(&self.forward, at);
             self.retention.not_found(at, (first, end), came);
         }
-        let (forward, readers) = (&self.forward, &self.readers);
+        let (forward, readers) = (&self.forward, (&self.readers, self.exchange.as_ref()));
         let accounts = &self.accounts;
         let removed = self
             .retention
             .poll(|at| progress(forward, readers, accounts, at), now);
-        if self.retention.wants_accounts() && (self.accounts.want() | self.readers.want()) {
-            self.commit.wake(now);
+        if self.retention.wants_accounts() {
+            let of_exchange = self.exchange.as_mut().is_some_and(Exchange::want);
+            if self.accounts.want() | self.readers.want() | of_exchange {
+                self.commit.wake(now);
+            }
         }
         if !removed.is_empty() {
             self.tell_trimmed();

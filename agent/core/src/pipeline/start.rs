@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
+use crate::checkpoint::{Unit, keys_of};
 use crate::clock::GatewayClock;
 use crate::commit::GroupCommit;
 use crate::devices::Devices;
@@ -155,7 +156,7 @@ impl Start {
     /// Gives windows that cross devices to an exchange where devices lie in several
     /// partitions; the others with their topics, for the readers of the partitions.
     fn divide(
-        &self,
+        &mut self,
         config: &GatewayConfig,
         topics: Vec<Option<TopicId>>,
         layouts: &Layouts,
@@ -164,6 +165,8 @@ impl Start {
         // One partition has all devices: its engine has all windows.
         let divides = config.router.count() > 1;
         let Some(split) = Split::of(&config.engine).filter(|_| divides) else {
+            let stale = keys_of(meta, |unit| unit == Unit::CROSSING).into_iter();
+            self.keep(stale.map(|key| (key, Vec::new())).collect());
             return (None, config.engine.clone(), topics);
         };
         let at = (&self.commit, self.now.mono);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Gateway;
 use super::device_view::ledger;
-use crate::derive::DeriveCounters;
+use crate::derive::{Derive, DeriveCounters};
 use crate::exchange::{Exchange, ExchangeCounters};
 use crate::forward::Forward;
 use crate::ledger::Counts;
@@ -45,10 +45,11 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
                 "rows": counters.rows,
                 "records_missing": counters.records_missing,
                 "settled": exchange.is_settled(&gateway.commit),
+                "checkpoint": checkpoint(exchange.stage(), exchange.kept(), now),
             })
         }),
-        "rows_same": counted(gateway, |c| c.rows_same),
-        "rows_different": counted(gateway, |c| c.rows_different),
+        "rows_same": counted(gateway, |c| c.rows_same) + across(gateway).rows_same,
+        "rows_different": counted(gateway, |c| c.rows_different) + across(gateway).rows_different,
         "checkpoints": checkpoints(gateway, now),
         "start": start_up(gateway),
         "readings_behind": gateway.readers.behind(&gateway.commit),
@@ -101,32 +102,37 @@ fn counted(gateway: &Gateway, of: fn(&DeriveCounters) -> u64) -> u64 {
 /// How the state of each engine is kept.
 fn checkpoints(gateway: &Gateway, now: Mono) -> Value {
     let stages = gateway.readers.stages().iter();
-    let stages = stages.map(|stage| {
-        let kept = stage.kept();
-        let figures = kept.figures;
-        json!({
-            "partition": stage.partition().0,
-            "epoch": kept.epoch,
-            "offset": gateway.readers.kept(stage.partition()).0,
-            "age_us": (kept.epoch > 0).then(|| now.0.saturating_sub(kept.at.0)),
-            "bytes": figures.bytes,
-            "changed_bytes": kept.changed_bytes,
-            "readings_since": kept.readings,
-            "interval_us": figures.interval_us,
-            "ingest_per_s": figures.ingest_per_s,
-            "replay_per_s": figures.replay_per_s,
-            "recovery_us": figures.recovery_us,
-            "wear_bytes_per_day": figures.wear_bytes_per_day,
-        })
-    });
-    stages.collect()
+    let kept = |stage: &Derive| gateway.readers.kept(stage.partition());
+    stages
+        .map(|stage| checkpoint(stage, kept(stage), now))
+        .collect()
+}
+
+fn checkpoint(stage: &Derive, offset: Offset, now: Mono) -> Value {
+    let kept = stage.kept();
+    let figures = kept.figures;
+    json!({
+        "partition": stage.partition().0,
+        "epoch": kept.epoch,
+        "offset": offset.0,
+        "age_us": (kept.epoch > 0).then(|| now.0.saturating_sub(kept.at.0)),
+        "bytes": figures.bytes,
+        "changed_bytes": kept.changed_bytes,
+        "readings_since": kept.readings,
+        "interval_us": figures.interval_us,
+        "ingest_per_s": figures.ingest_per_s,
+        "replay_per_s": figures.replay_per_s,
+        "recovery_us": figures.recovery_us,
+        "wear_bytes_per_day": figures.wear_bytes_per_day,
+    })
 }
 
 /// What the start had to read again.
 fn start_up(gateway: &Gateway) -> Value {
     let start = gateway.readers.start_up();
+    let of_exchange = gateway.exchange.as_ref().is_some_and(Exchange::is_restored);
     json!({
-        "engines_restored": start.restored,
+        "engines_restored": start.restored + usize::from(of_exchange),
         "readings_replayed": start.replayed,
         "took_us": start.took_us,
     })

@@ -50,7 +50,7 @@ impl Readers {
     #[must_use]
     pub fn cursors(&self) -> Option<BTreeMap<PartitionId, Offset>> {
         let last = self.active == self.layouts.number();
-        let settled = last && !self.held && self.walk.is_none() && self.loading.is_empty();
+        let settled = last && !self.held && self.walk.is_none() && !self.standing.is_loading();
         let between = !self.walks.iter().any(Walk::is_fetching);
         let walks = self.walks.iter();
         let cursors = walks.map(|walk| (walk.at().partition, walk.cursor()));

@@ -8,7 +8,7 @@ use crate::log::block::{Block, Body, Record};
 use crate::units::{Mono, Offset};
 
 /// Gives the readings of a block to the engines of their devices.
-pub(super) struct Feed<'a, O, P> {
+pub(crate) struct Feed<'a, O, P> {
     pub stages: &'a mut [Derive],
     /// Those that the block may have readings for.
     pub all: std::ops::Range<usize>,
@@ -19,7 +19,7 @@ pub(super) struct Feed<'a, O, P> {
 }
 
 impl<O: Fn(DeviceUid) -> usize, P: Fn(Offset) -> Place> Feed<'_, O, P> {
-    pub(super) fn block(&mut self, block: &Block, records: std::ops::Range<usize>) {
+    pub(crate) fn block(&mut self, block: &Block, records: std::ops::Range<usize>) {
         let Body::Readings {
             series,
             records: all,

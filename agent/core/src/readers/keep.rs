@@ -124,8 +124,7 @@ impl Readers {
     /// What the log had when it was opened is derived.
     pub(super) fn on_caught_up(&mut self, now: Mono) {
         // What stood there at the start has been met again.
-        self.stored.clear();
-        self.stored_bytes = 0;
+        self.standing.clear();
         if self.start.took_us.is_none() {
             self.start.took_us = Some(now.0.saturating_sub(self.start.began.0));
             self.stages.iter_mut().for_each(Derive::on_caught_up);
@@ -151,7 +150,11 @@ impl Readers {
     }
 }
 
-fn difference_text(topic: TopicId, partition: PartitionId, difference: &Difference) -> String {
+pub(crate) fn difference_text(
+    topic: TopicId,
+    partition: PartitionId,
+    difference: &Difference,
+) -> String {
     let Difference { stands, made } = difference;
     let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
     let made = made.as_ref().map_or_else(

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::Readers;
 use super::places::changed_entry;
-use crate::checkpoint::{Manifest, Unusable, keys_of, load};
+use crate::checkpoint::{Manifest, Unit, Unusable, keys_of, load};
 use crate::commit::GroupCommit;
 use crate::derive::{Derive, Place, Restored};
 use crate::log::key::TopicPartition;
@@ -79,7 +79,7 @@ impl Readers {
         // What is not gone on from is in the way of what is written next.
         let unit = |partition| self.unit(partition);
         let used: Vec<_> = self.restored.keys().map(|p| unit(*p)).collect();
-        self.stale = keys_of(meta, |unit| !used.contains(&unit));
+        self.stale = keys_of(meta, |unit| unit != Unit::CROSSING && !used.contains(&unit));
     }
 
     /// Whether the log still has what a checkpoint is of.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::engine::config::{Aggregate, Bounds, Emit, Grid, TimeRules, WindowKind, WindowSpec};
 use crate::limits::DERIVE_KEPT_EVERY_US;
-use crate::log::block::Record;
+use crate::log::block::{Body, Record};
 use crate::log::decode::decode;
 use crate::log::key::BlockKey;
 use crate::record::{ReadingRecord, Series, ValueKind};

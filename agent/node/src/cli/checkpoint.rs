@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use forebay_core::checkpoint::{CHECKPOINT_META_PREFIX, Manifest, STATE_META_PREFIX};
+use forebay_core::checkpoint::{CHECKPOINT_META_PREFIX, Manifest, PipelineHash, STATE_META_PREFIX};
 use forebay_core::engine::STATE_VERSION;
 use forebay_core::engine::config::EngineConfig;
-use forebay_core::exchange::EXCHANGE_META_PREFIX;
+use forebay_core::exchange::{EXCHANGE_META_PREFIX, Split};
 use forebay_core::layout::LAYOUT_META_PREFIX;
 use forebay_core::limits::{META_KEY_BYTES_MAX, META_VALUE_BYTES_MAX};
 use forebay_core::log::bytes::{Malformed, Reader};
@@ -206,14 +206,25 @@ pub(super) fn stopped(data_dir: &Path) -> Result<LogReader, String> {
     })
 }
 
+/// Of the engines of a config: with one partition one has all windows, with more those that
+/// cross devices have one of their own.
+fn pipeline_hashes(engine: &EngineConfig) -> Vec<PipelineHash> {
+    let whole = pipeline_hash(engine, STATE_VERSION);
+    let Some(split) = Split::of(engine) else {
+        return vec![whole];
+    };
+    let by_device = pipeline_hash(&split.by_device, STATE_VERSION);
+    vec![whole, by_device, split.hash()]
+}
+
 /// Whether these checkpoints are of the windows of a config.
 fn check_windows(kept: &Kept, engine: &EngineConfig, of: &str) -> Result<(), String> {
-    let hash = pipeline_hash(engine, STATE_VERSION);
+    let hashes = pipeline_hashes(engine);
     let mut some = false;
     for manifest in kept.manifests() {
         some = true;
         let manifest = manifest.ok_or_else(|| format!("{of} has a checkpoint that is damaged"))?;
-        if manifest.hash != hash {
+        if !hashes.contains(&manifest.hash) {
             return Err(format!(
                 "{of} is of other windows or time rules than the config has: give the config \
                  that the agent ran with"
