@@ -422,7 +422,7 @@ fn judge_across(archive: &Archive, split: &Split, replay: &str) {
     streams.retain(|(stream, _)| match stream {
         StreamId::Window(index) => !config.windows[usize::from(*index)].key.device,
         // Who judges what is late, the tests of the exchange say.
-        StreamId::Late | StreamId::Quarantine => false,
+        StreamId::Join(_) | StreamId::Late | StreamId::Quarantine => false,
     });
     judge_engine(archive, EXCHANGE_AT, &config, &streams, replay);
 }
