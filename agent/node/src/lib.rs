@@ -21,7 +21,11 @@ pub mod store;
 
 pub mod mqtt;
 
+mod database;
+
 pub mod upstream;
+
+pub mod sources;
 
 pub mod agent;
 

@@ -6,6 +6,7 @@ pub mod agent;
 pub mod broker;
 mod chain;
 pub mod check;
+pub mod database;
 pub mod duration;
 mod engine;
 pub mod error;
@@ -37,6 +38,7 @@ pub use self::agent::{
 pub use self::broker::{
     BrokerConfig, Identity, PasswordFrom, Placed, Protocol, TlsKeys, Transport,
 };
+pub use self::database::DatabaseConfig;
 pub use self::error::{ConfigError, Place};
 pub use self::files::{FilesConfig, FilesFormat};
 pub use self::forward::ForwardConfig;
@@ -50,7 +52,7 @@ use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 14] = [
+pub const SECTIONS: [&Section; 15] = [
     &schema_agent::AGENT,
     &port::DEVICE_PORT,
     &schema_agent::DEVICE,
@@ -60,6 +62,7 @@ pub const SECTIONS: [&Section; 14] = [
     &schema_table::TABLE,
     &schema::WINDOW,
     &schema_table::JOIN,
+    &database::DATABASE,
     &schema_agent::FORWARD,
     &schema_agent::QUERY,
     &schema_agent::UPSTREAM,
@@ -78,6 +81,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// As [`EngineConfig::tables`], in the same order.
     pub tables: Vec<TableConfig>,
+    /// Where tables may be fed from.
+    pub databases: Vec<DatabaseConfig>,
     /// None: nothing is forwarded.
     pub forward: Vec<ForwardConfig>,
     pub query: QueryConfig,
@@ -112,6 +117,7 @@ impl Config {
             device_ports: port::device_ports(&source)?,
             devices: agent::devices(&source)?,
             forward: forward::forward(&source, folder, agent.gateway.as_deref(), of_topics)?,
+            databases: database::databases(&source, folder)?,
             log,
             engine,
             tables,

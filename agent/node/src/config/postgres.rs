@@ -123,23 +123,8 @@ pub fn postgres(source: &Source<'_>, folder: &Path) -> Result<PostgresConfig, Co
         return Err(host.error("is empty"));
     }
     let port = table.need("port")?.int(1, i64::from(u16::MAX))?;
-    let path = |name: &str| -> Result<Option<PathBuf>, ConfigError> {
-        let field = table.get(name)?;
-        field
-            .map(|field| Ok(folder.join(field.text()?)))
-            .transpose()
-    };
-    let identity = match (path("cert_file")?, path("key_file")?) {
-        (Some(cert), Some(key)) => Some((cert, key)),
-        (None, None) => None,
-        (Some(_), None) => return Err(table.error("cert_file", "needs a key_file beside it")),
-        (None, Some(_)) => return Err(table.error("key_file", "needs a cert_file beside it")),
-    };
     Ok(PostgresConfig {
-        tls: match table.get("tls")? {
-            Some(field) => field.one_of(&[("verify", true), ("off", false)])?,
-            None => !is_here(host.text()?),
-        },
+        tls: tls(&table, host.text()?)?,
         host: host.text()?.to_owned(),
         port: u16::try_from(port).expect("from 1 to 65535"),
         user: name(&table.need("user")?)?,
@@ -149,12 +134,52 @@ pub fn postgres(source: &Source<'_>, folder: &Path) -> Result<PostgresConfig, Co
         partition: table
             .need("partition")?
             .one_of(&[("day", PartitionSize::Day), ("month", PartitionSize::Month)])?,
-        ca_file: path("ca_file")?,
-        identity,
+        ca_file: path(&table, folder, "ca_file")?,
+        identity: identity(&table, folder)?,
     })
 }
 
-fn password(table: &Table<'_>, folder: &Path) -> Result<Option<PostgresPassword>, ConfigError> {
+/// Whether TLS is spoken with `host`: what the key says, else by who can listen.
+pub(super) fn tls(table: &Table<'_>, host: &str) -> Result<bool, ConfigError> {
+    match table.get("tls")? {
+        Some(field) => field.one_of(&[("verify", true), ("off", false)]),
+        None => Ok(!is_here(host)),
+    }
+}
+
+/// A file that a key names.
+pub(super) fn path(
+    table: &Table<'_>,
+    folder: &Path,
+    name: &str,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let field = table.get(name)?;
+    field
+        .map(|field| Ok(folder.join(field.text()?)))
+        .transpose()
+}
+
+/// Our own certificate and its key: both or none.
+pub(super) fn identity(
+    table: &Table<'_>,
+    folder: &Path,
+) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
+    match (
+        path(table, folder, "cert_file")?,
+        path(table, folder, "key_file")?,
+    ) {
+        (Some(cert), Some(key)) => Ok(Some((cert, key))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(table.error("cert_file", "needs a key_file beside it")),
+        (None, Some(_)) => Err(table.error("key_file", "needs a cert_file beside it")),
+    }
+}
+
+/// Where the password is, by whichever of the two keys is given.
+pub(super) fn password(
+    table: &Table<'_>,
+    folder: &Path,
+) -> Result<Option<PostgresPassword>, ConfigError> {
     Ok(
         match (table.get("password_file")?, table.get("password_env")?) {
             (None, None) => None,
@@ -167,7 +192,8 @@ fn password(table: &Table<'_>, folder: &Path) -> Result<Option<PostgresPassword>
     )
 }
 
-fn name(field: &Field<'_>) -> Result<String, ConfigError> {
+/// A name as PostgreSQL keeps it.
+pub(super) fn name(field: &Field<'_>) -> Result<String, ConfigError> {
     let text = field.text()?;
     if text.is_empty() || text.len() > NAME_BYTES_MAX || text.contains('\0') {
         return Err(field.bad(format!("must have 1 to {NAME_BYTES_MAX} bytes")));

@@ -4,7 +4,7 @@
 //! With it, `FOREBAY_FAULT=<point>:<n>` kills the process, as `kill -9` does, when
 //! it passes that point for the n-th time, counted from 1.
 
-/// Every point, in the order in which a store passes them.
+/// Every point of a store, in the order in which one passes them.
 pub const POINTS: [&str; 25] = [
     "open.locked",
     "open.identity",
@@ -33,21 +33,41 @@ pub const POINTS: [&str; 25] = [
     "recover.closed",
 ];
 
+/// And those of a source of changes, in its order.
+pub const SOURCE_POINTS: [&str; 13] = [
+    "source.recorded",
+    "source.slot-dropped",
+    "source.slot-made",
+    "source.snapshot-begun",
+    "source.snapshot-rows",
+    "source.snapshot-ended",
+    "source.snapshot-durable",
+    "source.snapshot-recorded",
+    "source.started",
+    "source.received",
+    "source.handed-on",
+    "source.durable",
+    "source.confirmed",
+];
+
 /// Passes the point `name`.
 #[cfg(not(feature = "fault-points"))]
 #[inline]
-pub(super) fn point(_name: &'static str) {}
+pub(crate) fn point(_name: &'static str) {}
 
 /// Passes the point `name`, or ends here.
 #[cfg(feature = "fault-points")]
-pub(super) fn point(name: &'static str) {
+pub(crate) fn point(name: &'static str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static ASKED: OnceLock<Option<(String, u64)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
 
-    debug_assert!(POINTS.contains(&name), "{name} is not listed");
+    debug_assert!(
+        POINTS.contains(&name) || SOURCE_POINTS.contains(&name),
+        "{name} is not listed"
+    );
     let asked = ASKED.get_or_init(|| {
         let text = std::env::var("FOREBAY_FAULT").ok()?;
         let (point, count) = text.split_once(':')?;

@@ -12,9 +12,9 @@ use super::limits::{
     CONNECT_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES, LOCK_TIMEOUT,
     PEER_TIMEOUT, SERVER_VERSION_MIN, STATEMENT_TIMEOUT,
 };
-use super::secret;
-use super::tls::Rustls;
 use crate::config::PostgresConfig;
+use crate::database::secret;
+use crate::database::tls::Rustls;
 
 /// Where the configured server is.
 pub(super) fn place(config: &PostgresConfig) -> Place {
@@ -34,12 +34,14 @@ pub(super) fn place(config: &PostgresConfig) -> Place {
 pub(super) fn connect(config: &PostgresConfig) -> Result<Client, SinkError> {
     let place = place(config);
     let mut settings = settings(config);
-    if let Some(password) = secret::password(config).map_err(|text| place.said(text))? {
+    let password = secret::password(config.password.as_ref());
+    if let Some(password) = password.map_err(|text| place.said(text))? {
         settings.password(password);
     }
     let connected = if config.tls {
         settings.ssl_mode(postgres::config::SslMode::Require);
-        let tls = secret::tls(config).map_err(|text| place.said(text))?;
+        let tls = secret::tls(config.ca_file.as_deref(), config.identity.as_ref());
+        let tls = tls.map_err(|text| place.said(text))?;
         settings.connect(Rustls(tls))
     } else {
         settings.ssl_mode(postgres::config::SslMode::Disable);

@@ -15,9 +15,6 @@ mod fault;
 
 mod periods;
 
-mod secret;
-mod tls;
-
 mod connect;
 
 mod layout;

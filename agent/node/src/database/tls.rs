@@ -19,16 +19,16 @@ use tokio_rustls::TlsConnector;
 
 /// Makes TLS connections of one configuration.
 #[derive(Debug, Clone)]
-pub(super) struct Rustls(pub Arc<ClientConfig>);
+pub(crate) struct Rustls(pub Arc<ClientConfig>);
 
 /// One connection to be made.
-pub(super) struct Connect {
+pub(crate) struct Connect {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
 
 /// A connection under TLS.
-pub(super) struct Stream(Box<tokio_rustls::client::TlsStream<Socket>>);
+pub(crate) struct Stream(Box<tokio_rustls::client::TlsStream<Socket>>);
 
 impl MakeTlsConnect<Socket> for Rustls {
     type Stream = Stream;

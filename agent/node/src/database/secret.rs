@@ -5,14 +5,14 @@
 //! Always holds: no error has the content of a file or a variable in it. Bounds:
 //! PASSWORD_BYTES_MAX.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::config::{PostgresConfig, PostgresPassword};
+use crate::config::PostgresPassword;
 
 /// Longest password.
 const PASSWORD_BYTES_MAX: usize = 4096;
@@ -21,8 +21,8 @@ const PASSWORD_BYTES_MAX: usize = 4096;
 ///
 /// # Errors
 /// A sentence that names the key of the config, and never the password.
-pub(super) fn password(config: &PostgresConfig) -> Result<Option<String>, String> {
-    let (text, key) = match &config.password {
+pub(crate) fn password(from: Option<&PostgresPassword>) -> Result<Option<String>, String> {
+    let (text, key) = match from {
         None => return Ok(None),
         Some(PostgresPassword::File(path)) => {
             let key = format!("password_file {}", path.display());
@@ -54,13 +54,16 @@ pub(super) fn password(config: &PostgresConfig) -> Result<Option<String>, String
 ///
 /// # Errors
 /// A sentence that names the key of the config.
-pub(super) fn tls(config: &PostgresConfig) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn tls(
+    ca_file: Option<&Path>,
+    identity: Option<&(PathBuf, PathBuf)>,
+) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("tls: {error}"))?
-        .with_root_certificates(authorities(config.ca_file.as_deref())?);
-    let built = match &config.identity {
+        .with_root_certificates(authorities(ca_file)?);
+    let built = match identity {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
             let chain = certificates(cert, "cert_file")?;
@@ -107,23 +110,6 @@ fn certificates(file: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PartitionSize;
-
-    fn config(password: PostgresPassword) -> PostgresConfig {
-        PostgresConfig {
-            host: "h".into(),
-            port: 1,
-            user: "u".into(),
-            database: "d".into(),
-            schema: "s".into(),
-            password: Some(password),
-            partition: PartitionSize::Day,
-            tls: true,
-            ca_file: None,
-            identity: None,
-        }
-    }
-
     #[test]
     fn the_password_is_the_first_line_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
@@ -137,7 +123,7 @@ mod tests {
             ("too long", &format!("{longest}x"), None),
         ] {
             std::fs::write(&file, content).unwrap();
-            let found = password(&config(PostgresPassword::File(file.clone())));
+            let found = password(Some(&PostgresPassword::File(file.clone())));
             if let Err(text) = &found {
                 assert!(text.contains("password_file"), "{name}: {text}");
             }
@@ -148,7 +134,7 @@ mod tests {
     #[test]
     fn a_variable_that_is_not_there_is_named() {
         let from = PostgresPassword::Env("FOREBAY_NO_SUCH_VARIABLE".into());
-        let error = password(&config(from)).unwrap_err();
+        let error = password(Some(&from)).unwrap_err();
         assert!(error.contains("FOREBAY_NO_SUCH_VARIABLE"), "{error}");
     }
 
@@ -157,9 +143,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ca.pem");
         std::fs::write(&file, "nothing").unwrap();
-        let mut config = config(PostgresPassword::Env("X".into()));
-        config.ca_file = Some(file);
-        let error = tls(&config).unwrap_err();
+        let error = tls(Some(&file), None).unwrap_err();
         assert!(error.contains("ca_file"), "{error}");
     }
 }

@@ -1,0 +1,3 @@
+//! Sources of changes of tables.
+
+pub mod postgres;

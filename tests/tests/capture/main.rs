@@ -1,0 +1,12 @@
+//! Changes of a real PostgreSQL, by its own write log: what arrives, what a missing right
+//! or setting says, what becomes of it when the database, its slot or its tables change,
+//! and kill -9 at every step.
+
+mod breaks;
+mod child;
+mod kill;
+mod rig;
+mod rights;
+mod rows;
+mod speed;
+mod values;
