@@ -303,7 +303,7 @@ mod tests {
             ),
             (
                 r#""table":"sites","op":"upsert","key":"d","time":0,"row":{}"#,
-                "has the unknown op upsert; known: insert, update, delete, heartbeat",
+                "has the unknown op upsert (did you mean \"insert\"?); known: insert, update, delete, heartbeat",
             ),
             (
                 r#""table":"sites","op":"updat","key":"d","time":0,"row":{}"#,

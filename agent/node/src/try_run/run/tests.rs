@@ -49,17 +49,17 @@ struct Outcome {
     summary: Value,
 }
 
-fn config(windows: &str) -> EngineConfig {
+fn config(windows: &str) -> Config {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("c.toml");
     let text = format!(
         "[engine]\nout_of_order = \"5s\"\nallowed_lateness = \"10s\"\nidle_after = \"60s\"\n{windows}"
     );
     fs::write(&path, text).expect("written");
-    Config::load(&path).expect("a good config").engine
+    Config::load(&path).expect("a good config")
 }
 
-fn run(config: &EngineConfig, texts: &[String], way: &Way) -> Result<Outcome, Stop> {
+fn run(config: &Config, texts: &[String], way: &Way) -> Result<Outcome, Stop> {
     let dir = tempfile::tempdir().expect("a folder");
     let source = |(n, text): (usize, &String)| match way.stream {
         Some(at_once) => {
@@ -75,9 +75,9 @@ fn run(config: &EngineConfig, texts: &[String], way: &Way) -> Result<Outcome, St
     let sources = texts.iter().enumerate().map(source);
     let (mut out, mut errors) = (Vec::new(), Vec::new());
     let mut run = Run {
-        config,
-        engine: Engine::new(config),
-        tables: &[],
+        config: &config.engine,
+        engine: Engine::new(&config.engine),
+        tables: &config.tables,
         inputs: sources.map(|s| Input::new("in".into(), s)).collect(),
         batch_max: way.batch,
         output: Output::new(&mut out),
@@ -103,12 +103,20 @@ fn run(config: &EngineConfig, texts: &[String], way: &Way) -> Result<Outcome, St
     })
 }
 
-/// Two windows, a chain, a reader by reading.
-fn windows() -> EngineConfig {
+/// Two windows, a chain, a reader by reading, a key of a table; every kind of join, of
+/// tables that lines feed and of one of the config.
+fn windows() -> Config {
     config(
         "[[window]]\nname = \"t\"\nkind = \"tumbling\"\nsize = \"10s\"\naggregates = [\"count\", \"mean\", \"p50\"]\nfinalize = true\n\
          [[window]]\nname = \"c\"\nkind = \"hopping\"\nsize = \"1m\"\nhop = \"20s\"\nfrom = \"t\"\n\
-         [[window]]\nname = \"s\"\nkind = \"sliding\"\nsize = \"15s\"\naggregates = [\"count\", \"max\", \"stddev\"]\n",
+         [[window]]\nname = \"s\"\nkind = \"sliding\"\nsize = \"15s\"\naggregates = [\"count\", \"max\", \"stddev\"]\n\
+         [[window]]\nname = \"k\"\nkind = \"tumbling\"\nsize = \"20s\"\nkey = [\"sites.plant\"]\n\
+         [[table]]\nname = \"sites\"\nkey = \"device\"\nsource = \"file\"\n\
+         [[table]]\nname = \"plants\"\nkey = \"id\"\nsource = \"config\"\nrows = [{ id = \"p1\" }, { id = \"p2\", n = 5 }]\n\
+         [[join]]\nname = \"l\"\nkind = \"lookup\"\nleft = { from = \"readings\", where = \"value > 0\" }\nright = { from = \"sites\" }\non = \"device\"\ntype = \"left\"\nwait = \"10s\"\n\
+         [[join]]\nname = \"i\"\nkind = \"interval\"\nleft = { from = \"readings\", where = \"value < 2\" }\nright = { from = \"readings\", where = \"device != 'b'\" }\non = \"channel\"\nwithin = [\"-3s\", \"1s\"]\ntype = \"full\"\n\
+         [[join]]\nname = \"o\"\nkind = \"interval\"\nleft = { from = \"readings\" }\nright = { from = \"t\" }\non = \"device\"\nwithin = [\"0s\", \"10s\"]\ntype = \"left\"\n\
+         [[join]]\nname = \"f\"\nkind = \"table\"\nleft = { from = \"sites\" }\nright = { from = \"plants\" }\non = \"plant\"\ntype = \"full\"\n",
     )
 }
 
@@ -127,10 +135,23 @@ fn line() -> impl Strategy<Value = String> {
         1 => (device, time()).prop_map(|(device, second)| format!("{{\"control\":\"watermark\",\"device\":\"{device}\",\"time\":{second}}}")),
         1 => time().prop_map(|second| format!("{{\"control\":\"watermark\",\"time\":{second}}}")),
         1 => time().prop_map(|second| format!("{{\"control\":\"clock\",\"time\":{second}}}")),
-        1 => Just("{\"table\":\"sites\",\"op\":\"insert\",\"key\":\"a\"}".to_owned()),
+        4 => change(),
+        1 => Just("{\"table\":\"plants\",\"op\":\"insert\",\"key\":\"a\"}".to_owned()),
         1 => Just("{no line".to_owned()),
         1 => Just(String::new()),
     ]
+}
+
+fn change() -> impl Strategy<Value = String> {
+    let device = prop::sample::select(vec!["a", "b", "c"]);
+    let op = prop::sample::select(vec!["insert", "update", "delete", "heartbeat"]);
+    (device, op, time(), 1..4_u8).prop_map(|(device, op, time, plant)| {
+        let row = match op {
+            "insert" | "update" => format!(",\"row\":{{\"plant\":\"p{plant}\"}}"),
+            _ => String::new(),
+        };
+        format!("{{\"table\":\"sites\",\"op\":\"{op}\",\"key\":\"{device}\",\"time\":{time}{row}}}")
+    })
 }
 
 fn way() -> impl Strategy<Value = Way> {
@@ -271,8 +292,8 @@ fn another_output_after_a_crash_is_told() {
     let text = lines + "{\"control\":\"crash\"}\n";
     let source = Source::stream(Box::new(Cursor::new(text.into_bytes())));
     let mut run = Run {
-        config: &config,
-        engine: Engine::new(&config),
+        config: &config.engine,
+        engine: Engine::new(&config.engine),
         tables: &[],
         inputs: vec![Input::new("in".into(), source)],
         batch_max: 1,
