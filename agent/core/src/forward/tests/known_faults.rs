@@ -70,6 +70,31 @@ fn a22_how_long_a_backlog_takes_is_said() {
     assert_eq!(status["eta_s"], 300_u64.div_ceil(rate));
 }
 
+/// How fast is a matter of `cargo xtask bench delivery`: here nothing but the broker's acks
+/// says when the next message goes.
+#[test]
+fn b23_a_backlog_keeps_the_window_full_and_waits_for_no_interval() {
+    for window in [1_u16, 8, 64] {
+        let records = 500;
+        let mut world = backlog(config(window), records);
+        world.window = window;
+        world.connect();
+        let now = world.now;
+        for taken in 0..records {
+            // Reads of the log are answered one step later, with some blocks each.
+            (0..=window).for_each(|_| world.pump());
+            let on_the_way = world.broker.inbound.len();
+            let want = usize::from(window).min(records - taken);
+            assert_eq!(on_the_way, want, "window {window}, {taken} taken");
+            world.broker_takes();
+            world.deliver_answer();
+            world.commit();
+        }
+        assert_eq!(world.truth[&at(0)].taken.len(), records, "window {window}");
+        assert_eq!(world.now, now, "no time passes");
+    }
+}
+
 #[test]
 fn a25_a_broker_that_takes_few_at_once_gets_all_on_one_connection() {
     for window in [1, 2, 20] {
