@@ -1,6 +1,7 @@
 //! Joins against a slow obvious model, line by line, with restarts at any place and in
 //! batches of any size; and their rules by name.
 
+mod keyed;
 mod model;
 mod named;
 mod order;
