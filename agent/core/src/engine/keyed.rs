@@ -151,6 +151,13 @@ impl Keyed {
         self.waiting.changed_bytes()
     }
 
+    /// The watermarks of all devices, where they went back or are not known here.
+    pub(super) fn set_marks(&mut self, series: &[Series], watermark: impl Fn(Scope) -> i64) {
+        for of in series {
+            self.set_mark(of.device.0, watermark(of.device.0));
+        }
+    }
+
     /// How far all tables are known now, where that is further than before.
     fn move_on(&mut self, tables: &Tables) {
         let known = self.tables.iter().map(|of| tables.known_until(of.table));
@@ -438,7 +445,6 @@ impl Keyed {
         (common, kernel): (&mut Common, &mut K),
         (prefix, reader): ([u8; 3], &StateReader),
         series: &[Series],
-        watermark: impl Fn(Scope) -> i64,
     ) -> Result<(), StateError> {
         let key = |kind: u8| [&prefix[..], &[kind]].concat();
         reader.each(&key(HEAD), |_, from| {
@@ -466,11 +472,6 @@ impl Keyed {
         })?;
         self.kept_slots = common.routes.len();
         self.waiting.decode(&key(HELD), reader)?;
-        if common.routes.by_device() {
-            for of in series {
-                self.set_mark(of.device.0, watermark(of.device.0));
-            }
-        }
         self.is_touched = false;
         Ok(())
     }

@@ -347,6 +347,7 @@ impl Engine {
         if std::mem::take(&mut self.lost) {
             let latest = now.0.saturating_add(self.future_guard.0);
             self.devices.forget_after(latest);
+            self.tell_watermarks();
         }
         self.tables.on_clock(Some(now));
         let silent = self.devices.fallen_idle(now);
@@ -374,6 +375,15 @@ impl Engine {
     /// The input is over: everything closes.
     pub fn finish(&mut self, out: &mut Rows) {
         self.on_watermark(None, EventTime(i64::MAX), out);
+    }
+
+    /// Watermarks of devices are not what they were in the last step.
+    fn tell_watermarks(&mut self) {
+        let devices = &self.devices;
+        for operator in &mut self.operators {
+            let watermark = |scope| devices.watermark(DeviceId(scope));
+            operator.set_watermarks(devices.series(), watermark);
+        }
     }
 
     fn turn(
@@ -611,9 +621,9 @@ impl Engine {
             if let Source::Window(from) = rest[0].source() {
                 rest[0].add_slots_of(&before[usize::from(from)], devices.series());
             }
-            let watermark = |scope| devices.watermark(DeviceId(scope));
-            rest[0].decode(&reader, devices.series(), watermark)?;
+            rest[0].decode(&reader, devices.series())?;
         }
+        engine.tell_watermarks();
         for join in &mut engine.joins {
             join.decode(&reader)?;
         }

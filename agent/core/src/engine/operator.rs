@@ -245,20 +245,26 @@ impl Operator {
         }
     }
 
+    /// Watermarks of devices that are not what they were when this operator saw them last.
+    pub(super) fn set_watermarks(&mut self, series: &[Series], watermark: impl Fn(Scope) -> i64) {
+        if let Some(keyed) = &mut self.keyed {
+            keyed.set_marks(series, watermark);
+        }
+    }
+
     /// Reads what [`Operator::encode`] wrote, once all series are there, and all slots of
-    /// its source. `watermark`: of a device.
+    /// its source; [`Operator::set_watermarks`] comes behind it.
     pub(super) fn decode(
         &mut self,
         reader: &StateReader,
         series: &[Series],
-        watermark: impl Fn(Scope) -> i64,
     ) -> Result<(), StateError> {
         let [_, high, low] = self.prefix;
         if let Some(keyed) = &mut self.keyed {
             let place = ([KEYED_KEY, high, low], reader);
             let common = &mut self.common;
             with_kernel!(&mut self.kind, kernel => {
-                keyed.decode((common, kernel), place, series, watermark)
+                keyed.decode((common, kernel), place, series)
             })?;
         }
         let (common, kind) = (&mut self.common, &mut self.kind);

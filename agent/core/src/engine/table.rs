@@ -532,3 +532,6 @@ fn first_end(entry: &Entry) -> Option<i64> {
         [_] | [] => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

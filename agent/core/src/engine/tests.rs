@@ -3,6 +3,7 @@
 mod batches;
 mod clock;
 mod joins;
+mod keyed;
 mod kinds;
 mod model;
 mod state;

@@ -179,3 +179,110 @@ impl<T: Waits> Waiting<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::state::Parts;
+
+    impl Waits for u32 {
+        fn encode(&self, out: &mut Vec<u8>) {
+            put_varint(out, (*self).into());
+        }
+
+        fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+            crate::engine::state::u32(from)
+        }
+    }
+
+    fn keep(
+        waiting: &mut Waiting<u32>,
+        parts: &mut Parts,
+        kept: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    ) -> Waiting<u32> {
+        let mut out = Vec::new();
+        waiting.encode(
+            b"w",
+            &mut StateWriter {
+                parts,
+                out: &mut out,
+            },
+        );
+        for entry in out {
+            match entry.value {
+                Some(value) => drop(kept.insert(entry.key, value)),
+                None => assert!(kept.remove(&entry.key).is_some(), "it was kept"),
+            }
+        }
+        let mut restored = Waiting::default();
+        let reader = StateReader::new(kept.clone()).expect("whole");
+        restored.decode(b"w", &reader).expect("whole");
+        restored
+    }
+
+    #[test]
+    fn leaves_by_time_then_arrival_and_comes_back() {
+        let mut waiting = Waiting::default();
+        let (mut parts, mut kept) = (Parts::default(), BTreeMap::new());
+        for n in 0..100_u32 {
+            waiting.push(i64::from(n % 7), n, Some(0));
+            if n % 9 == 0 {
+                waiting = keep(&mut waiting, &mut parts, &mut kept);
+            }
+        }
+        assert_eq!(waiting.pop_before(0).map(|(time, _, of)| (time, of)), None);
+        let mut left = Vec::new();
+        while let Some((time, _, of)) = waiting.pop_before(3) {
+            left.push((time, of));
+            waiting = keep(&mut waiting, &mut parts, &mut kept);
+        }
+        while let Some((time, _, of)) = waiting.pop() {
+            left.push((time, of));
+        }
+        let mut want: Vec<(i64, u32)> = (0..100).map(|n| (i64::from(n % 7), n)).collect();
+        want.sort_unstable();
+        assert_eq!(left, want);
+        keep(&mut waiting, &mut parts, &mut kept);
+        assert_eq!(kept, BTreeMap::new(), "nothing stays in the state");
+    }
+
+    #[test]
+    fn expires_by_arrival_on_the_clock() {
+        let mut waiting = Waiting::default();
+        let (mut parts, mut kept) = (Parts::default(), BTreeMap::new());
+        waiting.push(50, 1, None);
+        waiting.push(40, 2, Some(100));
+        waiting = keep(&mut waiting, &mut parts, &mut kept);
+        waiting.on_clock(105);
+        waiting = keep(&mut waiting, &mut parts, &mut kept);
+        assert_eq!(waiting.pop_expired(114, 10), None, "the first came at 105");
+        assert_eq!(waiting.pop_expired(115, 10).map(|(_, _, of)| of), Some(1));
+        assert_eq!(waiting.pop_expired(115, 10).map(|(_, _, of)| of), Some(2));
+        waiting.push(50, 3, Some(120));
+        waiting.on_clock_lost();
+        assert_eq!(
+            waiting.pop_expired(i64::MAX - 1, 0).map(|(_, _, of)| of),
+            Some(3)
+        );
+        waiting.push(50, 4, Some(120));
+        waiting.on_clock_lost();
+        waiting.on_clock(10);
+        assert_eq!(waiting.pop_expired(19, 10), None);
+        assert_eq!(waiting.pop_expired(20, 10).map(|(_, _, of)| of), Some(4));
+    }
+
+    #[test]
+    fn is_over_above_its_bound() {
+        let mut waiting = Waiting::default();
+        for n in 0..JOIN_HELD_MAX as u32 - 1 {
+            waiting.push(0, n, None);
+        }
+        assert!(!waiting.is_over(), "limit - 1");
+        waiting.push(0, 0, None);
+        assert!(!waiting.is_over(), "limit");
+        waiting.push(0, 0, None);
+        assert!(waiting.is_over(), "limit + 1");
+        waiting.pop();
+        assert!(!waiting.is_over());
+    }
+}
