@@ -320,7 +320,8 @@ impl Timers {
         watermark: impl Fn(Scope) -> i64,
     ) -> Vec<(Scope, i64)> {
         let mut due = Vec::new();
-        if self.least.is_none_or(|least| least > largest) {
+        // At the end of time all is looked at.
+        if largest < Self::NEVER && self.least.is_none_or(|least| least > largest) {
             return due;
         }
         self.least = None;
