@@ -5,6 +5,7 @@
 //! heard only after the accounts have been rebuilt from the log.
 
 mod asked;
+mod build;
 mod device_view;
 mod devices;
 mod followers;
@@ -12,10 +13,13 @@ mod forwarding;
 mod space;
 mod start;
 mod status;
+mod views;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use self::build::{Build, Live};
 use self::forwarding::Marks;
+pub use self::start::Pipelines;
 use crate::accounts::Accounts;
 use crate::clock::GatewayClock;
 use crate::commit::{CommitToken, Durable, GroupCommit};
@@ -39,13 +43,16 @@ use crate::readers::{DeriveRead, Readers};
 use crate::record::{GapRecord, ReadingRecord, Series, UNSYNCED_US};
 use crate::retention::Retention;
 use crate::topics::TopicTable;
-use crate::units::{Baud, Mono, Now, Offset, PartitionId, PortId};
+use crate::units::{Baud, Mono, Now, Offset, PartitionId, PortId, TopicId};
+use crate::views::{Moved, into_slot};
 
 /// Who asked for a read of the log.
 #[derive(Debug, Clone, Copy)]
 enum Reader {
     Accounts(PartitionId),
     Derive(DeriveRead),
+    /// For the readers beside the live ones that have this slot.
+    Build(u32, DeriveRead),
     Exchange(ExchangeRead, TopicPartition),
     Forward(DestinationId, TopicPartition),
     Query(QueryId, Offset),
@@ -82,6 +89,13 @@ pub struct Gateway {
     pub(crate) topics: TopicTable,
     pub(crate) clock: GatewayClock,
     pub(crate) readers: Readers,
+    /// What the readers run, and where their state stands.
+    pub(crate) live: Live,
+    /// Readers that build what is new beside them.
+    pub(crate) build: Option<Build>,
+    /// Topics whose names stand for others by now, and topics whose rows go.
+    pub(crate) moved: BTreeMap<TopicId, Moved>,
+    pub(crate) dropped: BTreeSet<TopicId>,
     /// Where some window crosses devices, and these lie in several partitions.
     pub(crate) exchange: Option<Exchange>,
     /// One per destination, in the order of the config.
@@ -224,6 +238,7 @@ impl Gateway {
             .chain(self.retention.next_deadline())
             .chain(self.clock.next_deadline())
             .chain(self.readers.next_deadline(&self.commit))
+            .chain(self.build_deadline())
             .chain(self.followers.values().filter_map(Follow::deadline))
             .chain(exchange.and_then(|e| e.next_deadline(&self.commit)))
             .min()
@@ -255,6 +270,7 @@ impl Gateway {
     pub fn is_settled(&self) -> bool {
         let exchange = self.exchange.as_ref();
         self.readers.is_settled(&self.commit)
+            && self.build.is_none()
             && exchange.is_none_or(|exchange| exchange.is_settled(&self.commit))
             && self.commit.is_idle()
     }
@@ -323,6 +339,7 @@ impl Gateway {
         self.accounts.on_committed();
         self.readers.on_committed();
         self.exchange.iter_mut().for_each(Exchange::on_committed);
+        self.on_build_committed(token);
         self.devices.on_committed(now);
         self.remove_counted();
         if self.founding == Founding::Written(token) {
@@ -357,6 +374,7 @@ impl Gateway {
                 self.readers
                     .on_fetched(read, &blocks, now, &mut self.commit);
             }
+            Reader::Build(slot, read) => self.on_build_fetched(slot, read, &blocks, now),
             Reader::Exchange(read, at) => {
                 if let Some(exchange) = &mut self.exchange {
                     exchange.on_fetched((read, at), &blocks, now, &mut self.commit);
@@ -464,6 +482,7 @@ impl Gateway {
                 .wrote(readings.map(|b| b.bytes.len() as u64).sum());
             self.readers.on_cut();
             self.exchange.iter_mut().for_each(Exchange::on_cut);
+            self.on_build_cut(token);
             self.devices.on_cut();
             if self.founding == Founding::Given {
                 self.founding = Founding::Written(token);
@@ -496,7 +515,8 @@ impl Gateway {
 
     fn advance_readers(&mut self, now: Mono) {
         // The ports come first: until then nobody else reads the log.
-        while self.is_recovered() && self.commit.has_room_for_rows() {
+        let meets = self.is_meeting();
+        while !meets && self.is_recovered() && self.commit.has_room_for_rows() {
             let Some((read, at, from)) = self.readers.next_fetch(&self.commit) else {
                 break;
             };
@@ -515,6 +535,7 @@ impl Gateway {
         if let Some(entries) = self.readers.next_layout(&self.commit, now) {
             self.keep(entries, now);
         }
+        self.advance_build(now);
         if self.readers.wakes(&self.commit, now) {
             self.commit.wake(now);
         }
@@ -549,11 +570,12 @@ impl Gateway {
         let accounts = self.accounts.take_due(&mut self.ledger, heads, (last, now));
         self.keep(accounts, now);
         let rows = self.readers.take_entries(last, &self.commit, now);
-        self.keep(rows, now);
+        self.keep(into_slot(self.live.slot, rows), now);
+        self.keep_build(last, now);
         if let Some(exchange) = &mut self.exchange {
             let last = last && exchange.is_settled(&self.commit);
             let entries = exchange.take_entries(last, &self.commit, now);
-            self.keep(entries, now);
+            self.keep(into_slot(self.live.slot, entries), now);
         }
     }
 

@@ -79,6 +79,16 @@ pub enum Query {
     },
     /// Rows of a stream from a place on, or a wait for them.
     Follow(FollowRequest),
+    /// All derived streams, with their states.
+    Views,
+    /// Builds a window's rows anew beside those that stand, and goes over to them.
+    RebuildView {
+        name: String,
+        /// Rows before this event time are left out.
+        from: Option<EventTime>,
+    },
+    /// Lets the rows of a stream go that nothing writes any more.
+    DropView { stream: String },
 }
 
 /// A channel as an operator names it.
@@ -159,7 +169,10 @@ impl Job {
             Query::Status
             | Query::DeadLetters
             | Query::RetryDeadLetters { .. }
-            | Query::Follow(_) => {
+            | Query::Follow(_)
+            | Query::Views
+            | Query::RebuildView { .. }
+            | Query::DropView { .. } => {
                 unreachable!("no job answers it")
             }
             Query::Rolling { channel, size } => {

@@ -203,6 +203,13 @@ pub fn from_entry(topic: TopicId, from: EventTime) -> Entry {
     )
 }
 
+/// The same, where they do not begin with the first reading.
+#[must_use]
+pub fn begins(topic: TopicId, from: EventTime) -> Vec<Entry> {
+    let some = (from.0 > i64::MIN).then(|| from_entry(topic, from));
+    some.into_iter().collect()
+}
+
 /// Topics whose rows begin at some event time.
 #[must_use]
 pub fn froms(meta: &[Entry]) -> BTreeMap<TopicId, EventTime> {

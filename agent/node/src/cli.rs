@@ -24,6 +24,7 @@ mod query;
 mod replay;
 mod run;
 mod show;
+mod view;
 mod watch;
 
 /// Config that commands read unless told otherwise.
@@ -47,6 +48,9 @@ enum Verb {
     #[command(subcommand)]
     Query(query::QueryVerb),
     Watch(watch::WatchArgs),
+    /// Works with the derived streams of a running agent
+    #[command(subcommand)]
+    View(view::ViewVerb),
     Status(query::StatusArgs),
     Ingest(IngestArgs),
     /// Shows what no broker takes, and sends it again
@@ -86,6 +90,7 @@ pub fn main() -> ExitCode {
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Query(verb) => query::run(&verb),
         Verb::Watch(args) => watch::run(&args),
+        Verb::View(verb) => view::run(&verb),
         Verb::Status(args) => query::status(&args),
         Verb::Log(verb) => log::run(&verb),
         Verb::Forward(verb) => forward::run(&verb),

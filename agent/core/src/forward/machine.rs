@@ -138,6 +138,26 @@ impl Forward {
         }
     }
 
+    /// Takes up a stream that is new since the log was opened, where the destination wants
+    /// it; `of` is the name that its settings go by.
+    pub fn add_stream(&mut self, topic: TopicId, (of, name): (&str, &str), all: &[PartitionId]) {
+        let Ok(stream) = StreamName::new(name) else {
+            return;
+        };
+        if !self.config.wants(of) || self.places.iter().any(|place| place.at.topic == topic) {
+            return;
+        }
+        let how = (self.config.order, self.config.within.get(of).copied());
+        let places = all.iter().map(|partition| {
+            let at = TopicPartition {
+                topic,
+                partition: *partition,
+            };
+            Place::new(at, stream.clone(), how, Offset(0))
+        });
+        self.places.extend(places);
+    }
+
     /// The settings of the destination.
     #[must_use]
     pub fn config(&self) -> &ForwardConfig {

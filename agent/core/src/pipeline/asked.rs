@@ -14,6 +14,9 @@ impl Gateway {
             Query::RetryDeadLetters { destination } => {
                 Err(self.retry_dead_letters(destination.as_deref()))
             }
+            Query::Views => Err(Ok(self.views_answer())),
+            Query::RebuildView { name, from } => Err(self.rebuild_view(name, *from, now)),
+            Query::DropView { stream } => Err(self.drop_view(stream, now)),
             Query::Follow(request) => match self.start_follow(id, request, now) {
                 Ok(()) => return,
                 Err(text) => Err(Err(text)),

@@ -31,23 +31,31 @@ impl Gateway {
 
     /// Which topic a name stands for.
     fn follow_of(&self, request: &FollowRequest) -> Result<FollowOf, String> {
-        let (topic, table) = self.named(request)?;
+        let (named, table) = self.named(request)?;
         let names: BTreeMap<TopicId, &str> = self.topics.streams().collect();
         let name = |topic: TopicId| {
             names
                 .get(&topic)
                 .map_or_else(String::new, |n| (*n).to_owned())
         };
+        // What a reader began with it reads to its end.
+        let before = request.topic.filter(|topic| names.contains_key(topic));
+        let topic = before.unwrap_or(named);
+        let moved = self
+            .moved
+            .get(&topic)
+            .filter(|_| before.is_some() && topic != named);
+        let moved = moved.map(|moved| (moved.to, name(moved.to), moved.next.clone()));
         Ok(FollowOf {
             topic,
             stream: name(topic),
             table,
-            moved: None,
+            moved,
         })
     }
 
     fn named(&self, request: &FollowRequest) -> Result<(TopicId, Option<String>), String> {
-        let engine = &self.config.engine;
+        let engine = &self.live.engine;
         let table = request.table.clone();
         let window = engine
             .windows

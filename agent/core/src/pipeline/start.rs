@@ -2,8 +2,10 @@
 //! accounts, what is lost, how far rows and messages have come. Reads nothing of the
 //! log; what a stage still has to read, it asks for later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::build::{Build, Live, hash_of, removed};
+use super::views::muted;
 use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
 use crate::checkpoint::{Unit, keys_of};
@@ -22,14 +24,29 @@ use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
 use crate::topics::{TOPIC_META_PREFIX, TopicTable};
-use crate::units::{Now, Offset, PartitionId, TopicId};
+use crate::units::{EventTime, Now, Offset, PartitionId, TopicId};
+use crate::views::{self, Pipeline, into_slot, of_slot};
 
 impl Gateway {
     /// A gateway on a log that was just opened.
     ///
     /// # Errors
     /// When the config asks for fewer partitions than the log has.
-    pub fn new(mut config: GatewayConfig, opened: &Opened, now: Now) -> Result<Self, Shrinks> {
+    pub fn new(config: GatewayConfig, opened: &Opened, now: Now) -> Result<Self, Shrinks> {
+        Self::with_pipeline(config, opened, Pipelines::default(), now)
+    }
+
+    /// As [`Gateway::new`], with what it takes to build a changed pipeline beside the one
+    /// that the log had.
+    ///
+    /// # Errors
+    /// As [`Gateway::new`].
+    pub fn with_pipeline(
+        mut config: GatewayConfig,
+        opened: &Opened,
+        pipelines: Pipelines,
+        now: Now,
+    ) -> Result<Self, Shrinks> {
         let (store, meta) = (&opened.store, &opened.meta);
         restore_names(meta, &mut config.names);
         let heads = &store.heads;
@@ -50,14 +67,33 @@ impl Gateway {
         start.notes.extend(note.into_iter().chain(accounts_note));
         start.keep(entries);
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
-        let derived = start.assign(&mut topics, &config.engine);
-        let (exchange, by_device, derived) = start.divide(&config, derived, &layouts, meta);
+        let plan = Plan::of(&config, pipelines, meta, anew);
+        start.keep(plan.entries(meta));
+        let of_live = of_slot(plan.live.slot, meta);
+        let derived = start.assign(&mut topics, &plan.live.engine);
+        if plan.build.is_none() {
+            start.renew(&mut topics, &plan);
+        }
+        let derived = if plan.build.is_none() && !plan.renews.is_empty() {
+            start.assign(&mut topics, &plan.live.engine)
+        } else {
+            derived
+        };
+        let crossing = (&config, &plan.live.engine, plan.live.slot);
+        let (exchange, by_device, of_readers) =
+            start.divide(crossing, derived.clone(), &layouts, &of_live);
         let of = (&start.commit, now.mono);
-        let mut readers = Readers::new(&by_device, derived, (layouts, anew), meta, of);
+        let with = (layouts.clone(), anew);
+        let mut readers = Readers::new(&by_device, of_readers, with, &of_live, of);
         start.keep(readers.take_filled());
+        let build = start.build(&plan, &mut topics, &derived, (layouts, meta));
         let forward = open_forward(&config, opened, &topics, &barriers);
         let readers_of_it = (&forward[..], exchange.is_some());
-        let retention = space::open(&config, opened, &topics, readers_of_it, now);
+        let mut retention = space::open(&config, opened, &topics, readers_of_it, now);
+        let dropped: BTreeSet<TopicId> = views::dropped(meta).into_iter().collect();
+        dropped
+            .iter()
+            .for_each(|topic| retention.drop_topic(*topic));
         let devices = start.devices(meta);
         let Start { commit, notes, .. } = start;
         let mut gateway = Self {
@@ -73,6 +109,10 @@ impl Gateway {
             topics,
             clock: GatewayClock::new(config.clock, &config.engine, meta, now),
             readers,
+            live: plan.live,
+            build,
+            moved: views::moved(meta),
+            dropped,
             exchange,
             forward,
             retention,
@@ -157,22 +197,84 @@ impl Start {
     /// partitions; the others with their topics, for the readers of the partitions.
     fn divide(
         &mut self,
-        config: &GatewayConfig,
+        (config, engine, slot): (&GatewayConfig, &EngineConfig, u32),
         topics: Vec<Option<TopicId>>,
         layouts: &Layouts,
         meta: &[Entry],
     ) -> (Option<Exchange>, EngineConfig, Vec<Option<TopicId>>) {
         // One partition has all devices: its engine has all windows.
         let divides = config.router.count() > 1;
-        let Some(split) = Split::of(&config.engine).filter(|_| divides) else {
-            let stale = keys_of(meta, |unit| unit == Unit::CROSSING).into_iter();
-            self.keep(stale.map(|key| (key, Vec::new())).collect());
-            return (None, config.engine.clone(), topics);
+        let Some(split) = Split::of(engine).filter(|_| divides) else {
+            let stale = keys_of(meta, |unit| unit == Unit::CROSSING);
+            self.keep(into_slot(slot, removed(stale)));
+            return (None, engine.clone(), topics);
         };
         let at = (&self.commit, self.now.mono);
         let exchange = Exchange::new(&split, &topics, layouts, meta, at);
         let topics = split.by_device_of.iter().map(|at| topics[*at]).collect();
         (Some(exchange), split.by_device, topics)
+    }
+
+    /// Goes over to new topics at once, where nothing can be built beside.
+    fn renew(&mut self, topics: &mut TopicTable, plan: &Plan) {
+        let engine = &plan.live.engine;
+        for (at, window) in engine.windows.iter().enumerate() {
+            let Some(from) = plan.renews.get(&window.name) else {
+                continue;
+            };
+            if let Ok((topic, _)) = topics.prepare(engine, at) {
+                self.keep(topics.turn(engine, at));
+                self.keep(views::begins(topic, *from));
+                self.keep(vec![views::renewed_entry(&window.name)]);
+            }
+        }
+    }
+
+    /// Readers of a pipeline that is built beside the live one.
+    fn build(
+        &mut self,
+        plan: &Plan,
+        topics: &mut TopicTable,
+        live: &[Option<TopicId>],
+        (layouts, meta): (Layouts, &[Entry]),
+    ) -> Option<Build> {
+        let (engine, text) = plan.build.as_ref()?;
+        let slot = plan.live.slot + 1;
+        let mut meta = of_slot(slot, meta).into_owned();
+        let mut of_build = self.assign(topics, engine);
+        for (at, window) in engine.windows.iter().enumerate() {
+            let Some(from) = plan.renews.get(&window.name) else {
+                continue;
+            };
+            if let Ok((topic, entry)) = topics.prepare(engine, at) {
+                self.keep(entry.into_iter().collect());
+                let begins = views::begins(topic, *from);
+                meta.extend(begins.clone());
+                self.keep(begins);
+                of_build[at] = Some(topic);
+            }
+        }
+        self.notes.push(String::from(
+            "views are built from the first reading that is kept; those that are there go on \
+             until these have caught up",
+        ));
+        let with = (layouts, false);
+        let of = (&self.commit, self.now.mono);
+        let muted = muted(live);
+        let mut readers = Readers::beside(engine, of_build.clone(), with, &meta, of, muted);
+        self.keep(readers.take_filled());
+        Some(Build {
+            readers,
+            pipeline: Live {
+                engine: engine.clone(),
+                slot,
+                text: text.clone(),
+            },
+            renews: plan.renews.keys().cloned().collect(),
+            topics: of_build,
+            // With that of the start.
+            founding: Founding::Durable,
+        })
     }
 
     /// The topic of each window.
@@ -199,6 +301,83 @@ impl Start {
             }
         }
         derived
+    }
+}
+
+/// What a gateway is told of pipelines beside its config.
+#[derive(Debug, Clone, Default)]
+pub struct Pipelines {
+    /// The one of the config in words, to be kept in the log; empty: it is not kept, and a
+    /// changed one is computed again from the first reading while all streams wait.
+    pub text: Vec<u8>,
+    /// What the words say that the log has kept: [`Pipeline::restore`].
+    pub kept: Option<EngineConfig>,
+}
+
+/// Which pipeline is live, and what is to be built beside it.
+struct Plan {
+    live: Live,
+    /// The engine of the config, and its words.
+    build: Option<(EngineConfig, Vec<u8>)>,
+    /// Windows that get a new topic, and from which time on.
+    renews: BTreeMap<String, EventTime>,
+    /// That the log has no words of the live pipeline yet, or others.
+    writes: bool,
+}
+
+impl Plan {
+    fn of(config: &GatewayConfig, pipelines: Pipelines, meta: &[Entry], anew: bool) -> Self {
+        let kept = Pipeline::restore(meta);
+        let slot = kept.as_ref().map_or(0, |kept| kept.slot);
+        let new = &config.engine;
+        let is_ours =
+            |engine: &EngineConfig| kept.as_ref().is_some_and(|k| k.hash == hash_of(engine));
+        let mut renews = views::renewals(meta);
+        renews.retain(|name, _| new.windows.iter().any(|window| window.name == *name));
+        let before = pipelines.kept.filter(is_ours);
+        let live = if is_ours(new) {
+            Some(new.clone())
+        } else {
+            before
+        };
+        let crosses =
+            |engine: &EngineConfig| config.router.count() > 1 && Split::of(engine).is_some();
+        let wanted = live.filter(|live| {
+            let something = !is_ours(new) || !renews.is_empty();
+            something && !anew && !crosses(live) && !crosses(new)
+        });
+        let builds = wanted.is_some();
+        let is_same = kept.is_some_and(|k| k.hash == hash_of(new) && k.text == pipelines.text);
+        let writes = !builds && !is_same && !pipelines.text.is_empty();
+        Self {
+            live: Live {
+                engine: wanted.unwrap_or_else(|| new.clone()),
+                slot,
+                text: pipelines.text.clone(),
+            },
+            build: builds.then(|| (new.clone(), pipelines.text)),
+            renews,
+            writes,
+        }
+    }
+
+    /// What is to be written with the founding of a start.
+    fn entries(&self, meta: &[Entry]) -> Vec<Entry> {
+        let slot = self.live.slot;
+        let used = [slot, slot + u32::from(self.build.is_some())];
+        let mut entries = removed(views::stale_slots(&used, meta));
+        if self.writes {
+            let pipeline = Pipeline {
+                slot,
+                hash: hash_of(&self.live.engine),
+                text: self.live.text.clone(),
+            };
+            entries.extend(pipeline.entries());
+        }
+        let unknown = views::renewals(meta).into_keys();
+        let unknown = unknown.filter(|name| !self.renews.contains_key(name));
+        entries.extend(unknown.map(|name| views::renewed_entry(&name)));
+        entries
     }
 }
 

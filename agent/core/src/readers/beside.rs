@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::places::changed_entry;
 use super::{MetaEntry, Readers};
 use crate::commit::GroupCommit;
+use crate::layout::Layouts;
 use crate::log::topic::{LATE, QUARANTINE};
 use crate::log::walk::Walk;
 use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
@@ -61,6 +62,18 @@ impl Readers {
     #[must_use]
     pub fn has_caught_up(&self) -> bool {
         self.start.took_us.is_some()
+    }
+
+    /// How devices lie in partitions, now and before.
+    #[must_use]
+    pub fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// Whether none has rows beyond where it stands, of an earlier run.
+    #[must_use]
+    pub fn may_take_over(&self) -> bool {
+        self.stages.iter().all(|stage| self.may_keep(stage))
     }
 
     /// Writes all topics from now on, with the reading at which the live ones stand: the

@@ -58,7 +58,7 @@ impl Readers {
     /// Whether an engine may be kept where it stands. Before the place to which a topic
     /// was written by an earlier run it may not: at which offset the rows from here on
     /// begin is not known.
-    fn may_keep(&self, stage: &Derive) -> bool {
+    pub(super) fn may_keep(&self, stage: &Derive) -> bool {
         stage.is_written_up_to(self.place_of(stage))
     }
 

@@ -103,7 +103,8 @@ impl Retention {
         if self.was_counted(oldest, id) {
             return Fate::Goes;
         }
-        let goes = topic.is_aged(utc) || (topic.is_over() && may_go(topic, id, progress));
+        let goes =
+            topic.dropped || topic.is_aged(utc) || (topic.is_over() && may_go(topic, id, progress));
         match goes {
             false => Fate::Stays,
             true if self.is_accounted(oldest, id, progress) => Fate::Goes,

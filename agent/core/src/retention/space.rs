@@ -128,6 +128,21 @@ impl Retention {
         retention
     }
 
+    /// A topic that is new since the log was opened; `name` is its window's.
+    pub fn add_topic(&mut self, topic: TopicId, name: &str) {
+        let policy = self.config.policy(name);
+        let new = || Topic::new(String::from(name), policy);
+        self.topics.entry(topic).or_insert_with(new);
+    }
+
+    /// Lets all records of a topic go: what is sealed now, the rest when it is.
+    pub fn drop_topic(&mut self, topic: TopicId) {
+        if let Some(topic) = self.topics.get_mut(&topic) {
+            topic.dropped = true;
+            self.dirty = true;
+        }
+    }
+
     /// What stands above the sealed segments when the log is opened.
     fn guess_live(&mut self, at: TopicPartition, head: Offset, segments: &[SegmentInfo]) {
         let of_topic = segments.iter().filter(|s| s.id.topic == at.topic);

@@ -50,6 +50,8 @@ pub(super) struct Topic {
     pub overhead_bytes: u64,
     pub full: bool,
     pub alarm: bool,
+    /// Nobody wants its records any more: each segment goes.
+    pub dropped: bool,
 }
 
 impl Topic {
@@ -64,6 +66,7 @@ impl Topic {
             overhead_bytes: 0,
             full: false,
             alarm: false,
+            dropped: false,
         }
     }
 

@@ -16,18 +16,20 @@ use std::time::Duration;
 
 use forebay_core::effect::{GatewayConfig, Opened};
 use forebay_core::ingest::Router;
+use forebay_core::meta::Entry;
 use forebay_core::payload::GatewayName;
-use forebay_core::pipeline::Gateway;
+use forebay_core::pipeline::{Gateway, Pipelines};
 use forebay_core::query::Names;
 use forebay_core::store::{Store as _, StoreOpened};
 use forebay_core::units::Span;
+use forebay_core::views::Pipeline;
 use forebay_wire::ids::DeviceUid;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use self::links::Links;
 use self::runtime::{Control, Events, Outside, Runtime};
-use crate::config::{Config, LogConfig, SyncMode};
+use crate::config::{Config, LogConfig, SyncMode, pipeline};
 use crate::devlog::DeviceLogs;
 use crate::local::{Asked, LocalSocket};
 use crate::ports::{MonoClock, Ports, Say};
@@ -71,9 +73,10 @@ impl Agent {
             meta: meta.map_err(|error| error.to_string())?,
         };
         let clock = MonoClock::start();
-        let core = Gateway::new(
+        let core = Gateway::with_pipeline(
             core_config(config, name.clone()),
             &opened,
+            pipelines(config, &opened.meta),
             runtime::now(&clock),
         )
         .map_err(|error| error.to_string())?;
@@ -207,6 +210,16 @@ async fn open_store(
             }
             Err(error @ OpenError::Locked { .. }) => return Err(error.to_string()),
         }
+    }
+}
+
+/// The pipeline of the config, and the one that the log has had.
+fn pipelines(config: &Config, meta: &[Entry]) -> Pipelines {
+    let kept = Pipeline::restore(meta);
+    let kept = kept.and_then(|kept| String::from_utf8(kept.text).ok());
+    Pipelines {
+        text: config.pipeline.clone().into_bytes(),
+        kept: kept.and_then(|text| pipeline::read(&text)),
     }
 }
 

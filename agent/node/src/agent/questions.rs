@@ -36,6 +36,11 @@ pub fn write(query: &Query) -> Value {
         }
         Query::Readings { channel, range } => with_range(about("readings", channel), *range),
         Query::Follow(request) => follow::write(request),
+        Query::Views => json!({ "query": "views" }),
+        Query::RebuildView { name, from } => {
+            json!({ "query": "rebuild_view", "name": name, "from_us": from.map(|time| time.0) })
+        }
+        Query::DropView { stream } => json!({ "query": "drop_view", "stream": stream }),
     }
 }
 
@@ -87,13 +92,21 @@ fn read_query(query: &str, request: &Value) -> Result<Query, String> {
             size: size(request)?,
             range: range(request)?,
         }),
+        "views" => Ok(Query::Views),
+        "rebuild_view" => Ok(Query::RebuildView {
+            name: text(request, "name")?,
+            from: range(request)?.from,
+        }),
+        "drop_view" => Ok(Query::DropView {
+            stream: text(request, "stream")?,
+        }),
         "changes" => follow::read(request).map(Query::Follow),
         "readings" => Ok(Query::Readings {
             channel: channel(request)?,
             range: range(request)?,
         }),
         other => Err(format!(
-            "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, rolling, rollup, readings, changes, {}",
+            "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, rolling, rollup, readings, changes, views, rebuild_view, drop_view, {}",
             device_questions::NAMES
         )),
     }
@@ -171,6 +184,14 @@ mod tests {
                 range,
             },
             Query::Readings { channel, range },
+            Query::Views,
+            Query::RebuildView {
+                name: String::from("temp_1m"),
+                from: Some(EventTime(5)),
+            },
+            Query::DropView {
+                stream: String::from("temp_1m.1"),
+            },
             Query::Follow(FollowRequest {
                 stream: String::from("temp_1m"),
                 table: Some(String::from("sites")),

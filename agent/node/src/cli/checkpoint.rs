@@ -24,6 +24,9 @@ use forebay_core::readers::{CHANGED_META_PREFIX, DERIVE_META_PREFIX};
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::topics::{TOPIC_META_PREFIX, pipeline_hash};
 use forebay_core::units::LogId;
+use forebay_core::views::{
+    PIPELINE_META_PREFIX, Pipeline, SLOT_META_PREFIX, VIEW_META_PREFIX, of_slot,
+};
 use serde_json::json;
 
 use crate::config::Config;
@@ -35,7 +38,7 @@ const VERSION: u8 = 1;
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// What a checkpoint is made of, in the meta database.
-const PREFIXES: [&[u8]; 7] = [
+const PREFIXES: [&[u8]; 10] = [
     CHECKPOINT_META_PREFIX,
     STATE_META_PREFIX,
     DERIVE_META_PREFIX,
@@ -43,6 +46,9 @@ const PREFIXES: [&[u8]; 7] = [
     EXCHANGE_META_PREFIX,
     LAYOUT_META_PREFIX,
     TOPIC_META_PREFIX,
+    PIPELINE_META_PREFIX,
+    SLOT_META_PREFIX,
+    VIEW_META_PREFIX,
 ];
 /// Of these, what the log's own data goes by: it may be missing where it is imported,
 /// but not be another.
@@ -140,11 +146,14 @@ impl Kept {
         sizes.sum()
     }
 
-    /// Heads of its checkpoints.
-    fn manifests(&self) -> impl Iterator<Item = Option<Manifest>> {
-        let heads = self.entries.iter();
+    /// Heads of the checkpoints of its live pipeline.
+    fn manifests(&self) -> Vec<Option<Manifest>> {
+        let entries: Vec<Entry> = self.entries.clone().into_iter().collect();
+        let slot = Pipeline::restore(&entries).map_or(0, |live| live.slot);
+        let live = of_slot(slot, &entries);
+        let heads = live.iter();
         let heads = heads.filter(|(key, _)| key.starts_with(CHECKPOINT_META_PREFIX));
-        heads.map(|(_, value)| Manifest::parse(value))
+        heads.map(|(_, value)| Manifest::parse(value)).collect()
     }
 
     fn to_file(&self) -> Vec<u8> {

@@ -225,6 +225,9 @@ fn show(query: &Query, answer: &Value) -> ExitCode {
         Query::Rolling { .. } => super::show::rolling(answer),
         Query::Rollup { .. } => super::show::rollup(answer),
         Query::Readings { .. } => super::show::readings(answer),
-        Query::Follow(_) => print_line(&answer.to_string()),
+        Query::Views => print_line(&super::view::text(answer)),
+        Query::Follow(_) | Query::RebuildView { .. } | Query::DropView { .. } => {
+            print_line(&answer.to_string())
+        }
     }
 }

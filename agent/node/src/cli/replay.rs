@@ -11,14 +11,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use forebay_core::checkpoint::{CHECKPOINT_META_PREFIX, STATE_META_PREFIX};
 use forebay_core::meta::Entry;
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::topics::TopicTable;
-use forebay_core::units::TopicId;
+use forebay_core::units::{EventTime, TopicId};
+use forebay_core::views::renew_entry;
 use serde_json::json;
 
 use super::checkpoint::stopped;
+use super::query::parse_time;
 use crate::agent::{Agent, store_settings};
 use crate::config::Config;
 use crate::ingest_cmd::say;
@@ -34,6 +35,7 @@ const BUILD_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 Example:
   forebay replay --view temp_1m
 
+A running agent does it with forebay view rebuild.
 The new rows go to a stream of their own, temp_1m.1 for the first replay; the agent goes on with
 it. The rows before stay where they are until their quota or age removes them.
 Exit code: 0; 1 when it could not be built to the end: start the agent, it goes on; 2 when
@@ -42,6 +44,9 @@ pub(super) struct ReplayArgs {
     /// The window
     #[arg(long, value_name = "NAME")]
     view: String,
+    /// Event time from which rows are made; readings are read from the first one all the same
+    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    from: Option<EventTime>,
     /// Config of the agent: names its data directory and its windows
     #[arg(long, value_name = "FILE", default_value = super::CONFIG_DEFAULT)]
     config: PathBuf,
@@ -62,7 +67,7 @@ struct Renewed {
 pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     let ready = Config::load(&args.config)
         .map_err(|error| error.to_string())
-        .and_then(|config| Ok((renew(&config, &args.view)?, config)));
+        .and_then(|config| Ok((renew(&config, &args.view, args.from)?, config)));
     let (renewed, config) = match ready {
         Ok(ready) => ready,
         Err(text) => {
@@ -83,9 +88,8 @@ pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     }
 }
 
-/// Gives a window a new topic, and lets the next start feed all windows from the first
-/// reading that is kept.
-fn renew(config: &Config, view: &str) -> Result<Renewed, String> {
+/// Notes that a window's rows are to be made anew: the next start of an agent does it.
+fn renew(config: &Config, view: &str, from: Option<EventTime>) -> Result<Renewed, String> {
     let windows = &config.engine.windows;
     let at = windows.iter().position(|window| window.name == view);
     let at = at.ok_or_else(|| {
@@ -108,18 +112,12 @@ fn renew(config: &Config, view: &str) -> Result<Renewed, String> {
         ));
     }
     let before = name_of(&table, topic);
-    let renewed = table.renew(&config.engine, at);
-    let (topic, mut meta) = renewed.map_err(|error| error.to_string())?;
-    let is_state = |entry: &&Entry| {
-        let of = |prefix: &[u8]| entry.0.starts_with(prefix);
-        of(CHECKPOINT_META_PREFIX) || of(STATE_META_PREFIX)
-    };
-    let state = reader.meta.iter().filter(is_state);
-    meta.extend(state.map(|(key, _)| (key.clone(), Vec::new())));
+    let prepared = table.prepare(&config.engine, at);
+    let (topic, _) = prepared.map_err(|error| error.to_string())?;
     let after = name_of(&table, topic);
     // It holds the lock.
     drop(reader);
-    write(data_dir, config, meta)?;
+    write(data_dir, config, vec![renew_entry(view, from)])?;
     Ok(Renewed {
         before,
         after,

@@ -14,6 +14,7 @@ pub mod files;
 pub mod forward;
 mod join;
 pub mod log;
+pub mod pipeline;
 pub mod port;
 pub mod postgres;
 pub mod reader;
@@ -79,6 +80,8 @@ pub struct Config {
     pub devices: Vec<DeviceAlias>,
     pub log: LogConfig,
     pub engine: EngineConfig,
+    /// The sections that say it, as the log keeps them.
+    pub pipeline: String,
     /// As [`EngineConfig::tables`], in the same order.
     pub tables: Vec<TableConfig>,
     /// Where tables may be fed from.
@@ -119,6 +122,7 @@ impl Config {
             forward: forward::forward(&source, folder, agent.gateway.as_deref(), of_topics)?,
             databases: database::databases(&source, folder)?,
             log,
+            pipeline: pipeline::text_of(text, &engine),
             engine,
             tables,
             query: agent::query(&source, folder, &agent.data_dir)?,

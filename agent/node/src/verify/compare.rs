@@ -31,6 +31,17 @@ pub(super) enum Side {
     Not,
 }
 
+impl Side {
+    /// The same of a stream whose rows begin at some time.
+    pub(super) fn from(self, begins: Option<EventTime>) -> Self {
+        match (self, begins) {
+            (side, None) | (side @ Self::Not, Some(_)) => side,
+            (Self::Offset, Some(from)) => Self::Order(from.0),
+            (Self::Order(at), Some(from)) => Self::Order(at.max(from.0)),
+        }
+    }
+}
+
 impl Rule {
     /// For a log whose readings are all there from `tells_from` on, and a topic that
     /// took all its rows or not.
