@@ -78,16 +78,13 @@ impl Gateway {
     }
 
     pub(super) fn advance_build(&mut self, now: Mono) {
-        let caps = self.live_cursors();
-        let recovered = self.is_recovered();
-        let Some((mut build, caps)) = self.build.take().zip(caps.clone()) else {
+        let Some(caps) = self.live_cursors().filter(|_| self.is_recovered()) else {
             return;
         };
-        let ready = recovered && build.founding == Founding::Durable;
-        if !ready {
-            self.build = Some(build);
+        let founded = |build: &mut Build| build.founding == Founding::Durable;
+        let Some(mut build) = self.build.take_if(founded) else {
             return;
-        }
+        };
         build.readers.set_caps(&caps);
         while self.commit.has_room_for_rows() {
             let Some((read, at, from)) = build.readers.next_fetch(&self.commit) else {

@@ -1,0 +1,594 @@
+//! Views that are added, changed, taken out and built anew while readings come, by a
+//! gateway that is killed at every step of its work. What comes of it is what a log has
+//! that never knew another pipeline, byte for byte, and nothing is written twice.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use forebay_core::clock::ClockRules;
+use forebay_core::effect::{Effect, GatewayConfig, Input, Opened, QueryId};
+use forebay_core::engine::config::{Bounds, EngineConfig, Grid, TimeRules, WindowKind, WindowSpec};
+use forebay_core::follow::{FollowFrom, FollowRequest};
+use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
+use forebay_core::ingest::Router;
+use forebay_core::log::block::{Body, Record};
+use forebay_core::log::decode::decode;
+use forebay_core::log::key::TopicPartition;
+use forebay_core::log::topic::READINGS;
+use forebay_core::payload::GatewayName;
+use forebay_core::pipeline::{Gateway, Pipelines};
+use forebay_core::query::{Answer, Names, Query};
+use forebay_core::retention::SpaceConfig;
+use forebay_core::store::Store as _;
+use forebay_core::store::memory::{Crash, MemoryStore};
+use forebay_core::topics::TopicTable;
+use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, Span, TopicId};
+use forebay_core::views::Pipeline;
+use forebay_wire::message::Quality;
+use serde_json::{Value, json};
+
+const BATCH: usize = 20;
+const SECOND: i64 = 1_000_000;
+const PAUSE: u64 = 150_000;
+/// Readings before the change, and with those that come beside it.
+const BEFORE: usize = 60;
+const ALL: usize = 120;
+
+fn span(seconds: i64) -> Span {
+    Span(seconds * SECOND)
+}
+
+fn tumbling(name: &str, size: i64) -> WindowSpec {
+    let kind = WindowKind::Tumbling(Grid::Fixed {
+        size: span(size),
+        offset: span(0),
+    });
+    WindowSpec::new(name, kind)
+}
+
+fn sliding(name: &str, size: i64) -> WindowSpec {
+    let bounds = Bounds::HalfOpen;
+    WindowSpec::new(
+        name,
+        WindowKind::Sliding {
+            size: span(size),
+            bounds,
+        },
+    )
+}
+
+fn engine(windows: Vec<WindowSpec>) -> EngineConfig {
+    EngineConfig {
+        time: TimeRules {
+            out_of_order: span(2),
+            allowed_lateness: span(3),
+            ..TimeRules::default()
+        },
+        windows,
+        ..EngineConfig::default()
+    }
+}
+
+/// By the words that are kept of it.
+fn pipeline(text: &[u8]) -> Option<EngineConfig> {
+    match text {
+        b"old" => Some(engine(vec![
+            tumbling("same", 4),
+            tumbling("changed", 4),
+            sliding("gone", 5),
+        ])),
+        b"new" => Some(engine(vec![
+            sliding("added", 3),
+            tumbling("same", 4),
+            tumbling("changed", 6),
+        ])),
+        _ => None,
+    }
+}
+
+fn config(text: &[u8], partitions: u16) -> GatewayConfig {
+    GatewayConfig {
+        gateway: GatewayName::new("gw").unwrap(),
+        router: Router::new(partitions),
+        linger: Span(10_000),
+        engine: pipeline(text).unwrap(),
+        forward: Vec::new(),
+        names: Names::default(),
+        space: SpaceConfig::default(),
+        clock: ClockRules::default(),
+        device_log: 0,
+    }
+}
+
+/// Reading `n`: of three devices, some late, some too late.
+fn record(n: usize) -> ImportRecord {
+    let back = [0, 0, 1, 0, 4, 0, 0, 9, 0, 2][n % 10];
+    ImportRecord {
+        device: Arc::from(format!("d{}", n % 3)),
+        channel: Arc::from("a"),
+        unit: Arc::from(""),
+        time: EventTime((1_800_000_000 + n as i64 / 3 - back) * SECOND),
+        value: (n * 7 % 31) as f64 / 4.0,
+        quality: Quality::Ok,
+    }
+}
+
+struct Run {
+    text: &'static [u8],
+    partitions: u16,
+    store: MemoryStore,
+    gateway: Gateway,
+    now: u64,
+    steps: usize,
+    kill: Option<(usize, Crash)>,
+    imports: u64,
+    session: Option<SessionNo>,
+    answers: Vec<Answer>,
+}
+
+/// It was killed and has started again.
+struct Killed;
+
+impl Run {
+    fn new(text: &'static [u8], partitions: u16) -> Self {
+        let store = MemoryStore::create(LogId([1; 16]), 1);
+        Self {
+            text,
+            partitions,
+            gateway: open(text, partitions, &store, 0),
+            store,
+            now: 0,
+            steps: 0,
+            kill: None,
+            imports: 0,
+            session: None,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Stopped without a word, and started with these windows.
+    fn restart(&mut self, text: &'static [u8], crash: Crash) {
+        self.text = text;
+        self.session = None;
+        self.store.crash_leaving(crash, 7);
+        self.gateway = open(text, self.partitions, &self.store, self.now);
+    }
+
+    fn step(&mut self) -> Result<(), Killed> {
+        self.steps += 1;
+        let Some((_, crash)) = self.kill.filter(|(at, _)| *at == self.steps) else {
+            return Ok(());
+        };
+        self.kill = None;
+        self.restart(self.text, crash);
+        Err(Killed)
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        let now = at(self.now);
+        self.gateway.handle(input, now);
+    }
+
+    fn drive(&mut self, until: u64) -> Result<(), Killed> {
+        loop {
+            while let Some(effect) = self.gateway.poll_effect() {
+                self.act(effect)?;
+            }
+            match self.gateway.next_deadline() {
+                Some(due) if due.0 <= until => {
+                    self.now = self.now.max(due.0);
+                    self.input(Input::Deadline);
+                }
+                Some(_) | None => break,
+            }
+        }
+        self.now = until;
+        Ok(())
+    }
+
+    fn act(&mut self, effect: Effect) -> Result<(), Killed> {
+        match effect {
+            Effect::Commit(token, batch) => {
+                self.step()?;
+                self.store.append(&batch).unwrap();
+                self.step()?;
+                self.store.sync().unwrap();
+                self.step()?;
+                self.input(Input::Committed(token));
+            }
+            Effect::Fetch {
+                token,
+                at,
+                from,
+                bytes_max,
+            } => {
+                self.step()?;
+                let blocks = self.store.read(at, from, bytes_max).unwrap();
+                self.input(Input::Fetched(token, blocks));
+            }
+            Effect::Imported(_, answer) => self.session = Some(answer.unwrap().session),
+            Effect::Answer(_, answer) => self.answers.push(answer),
+            Effect::Remove(segments) => self.store.remove(&segments).unwrap(),
+            Effect::Note(_) => {}
+            Effect::PortWrite(..)
+            | Effect::Publish { .. }
+            | Effect::BrokerReset(..)
+            | Effect::DeviceLog { .. }
+            | Effect::Stop(_) => panic!("{effect:?}"),
+        }
+        Ok(())
+    }
+
+    fn blocks(&self, topic: TopicId) -> Vec<Body> {
+        let partitions = Router::new(self.partitions).partitions();
+        let all = partitions.flat_map(|partition| {
+            let at = TopicPartition { topic, partition };
+            let blocks = self.store.read(at, Offset(0), usize::MAX).unwrap();
+            let bodies = blocks
+                .iter()
+                .map(|block| decode(block.key, &block.bytes).unwrap().body);
+            bodies.collect::<Vec<_>>()
+        });
+        all.collect()
+    }
+
+    /// Readings that are durable.
+    fn durable(&self) -> usize {
+        let blocks = self.blocks(READINGS);
+        let records = blocks.iter().map(|body| match body {
+            Body::Readings { records, .. } => {
+                let is_reading = |record: &&Record| matches!(record, Record::Reading(_));
+                records.iter().filter(is_reading).count()
+            }
+            Body::Rows(_) => 0,
+        });
+        records.sum()
+    }
+
+    /// Takes readings up to `end`, however often it is killed; `beside` is done before
+    /// each batch.
+    fn go(&mut self, end: usize, mut beside: impl FnMut(&mut Self)) {
+        loop {
+            beside(self);
+            let from = self.durable();
+            if from == end {
+                if self.drive(self.now + 40 * PAUSE).is_ok() && self.gateway.is_settled() {
+                    break;
+                }
+                continue;
+            }
+            self.imports += 1;
+            let records = (from..from + BATCH).map(record).collect();
+            let session = self.session;
+            let request = ImportRequest::Batch { session, records };
+            self.input(Input::Import(ImportId(self.imports), request));
+            let _ = self.drive(self.now + PAUSE);
+        }
+    }
+
+    fn ask(&mut self, query: Query) -> Answer {
+        self.answers.clear();
+        self.input(Input::Query(QueryId(9), query));
+        // No step is counted for what is answered at once.
+        let mut rest = Vec::new();
+        while let Some(effect) = self.gateway.poll_effect() {
+            match effect {
+                Effect::Answer(_, answer) => self.answers.push(answer),
+                other => rest.push(other),
+            }
+        }
+        for effect in rest {
+            if self.act(effect).is_err() {
+                break;
+            }
+        }
+        self.answers
+            .pop()
+            .unwrap_or_else(|| Err(String::from("killed")))
+    }
+
+    /// Lines of every derived stream by its name on the wire, all partitions in order.
+    fn lines(&self) -> BTreeMap<String, Vec<String>> {
+        let meta = self.store.meta_with_prefix(b"topic/").unwrap();
+        let table = TopicTable::restore(&meta, &self.store.opened().heads);
+        let streams = table.streams().filter(|(topic, _)| *topic != READINGS);
+        let lines = streams.map(|(topic, name)| {
+            let rows = self.blocks(topic).into_iter().flat_map(|body| match body {
+                Body::Rows(rows) => rows,
+                Body::Readings { .. } => Vec::new(),
+            });
+            let text = rows.map(|row| String::from_utf8(row.line).unwrap());
+            (name.to_owned(), text.collect())
+        });
+        lines.collect()
+    }
+
+    fn states(&mut self) -> BTreeMap<String, String> {
+        let answer = self.ask(Query::Views).unwrap();
+        assert_eq!(answer["building"], Value::Null, "{answer}");
+        let text = |view: &Value, name: &str| view[name].as_str().unwrap().to_owned();
+        let views = answer["views"].as_array().unwrap().iter();
+        views
+            .map(|view| (text(view, "stream"), text(view, "state")))
+            .collect()
+    }
+}
+
+fn at(now: u64) -> Now {
+    Now {
+        mono: Mono(now),
+        utc: EventTime(1_800_000_000 * SECOND + now as i64),
+    }
+}
+
+fn open(text: &'static [u8], partitions: u16, store: &MemoryStore, now: u64) -> Gateway {
+    let opened = Opened {
+        store: store.opened(),
+        meta: store.meta_with_prefix(b"").unwrap(),
+    };
+    let kept = Pipeline::restore(&opened.meta);
+    let pipelines = Pipelines {
+        text: text.to_vec(),
+        kept: kept.and_then(|kept| pipeline(&kept.text)),
+    };
+    let config = config(text, partitions);
+    Gateway::with_pipeline(config, &opened, pipelines, at(now)).unwrap()
+}
+
+/// What a crash leaves of a batch that was written and not synced.
+fn leavings() -> [Crash; 3] {
+    let crash = |keep_batches, keep_meta| Crash {
+        keep_batches,
+        keep_meta,
+        undo_removals: false,
+    };
+    [crash(0, 0), crash(1, 0), crash(1, 1)]
+}
+
+/// A log that only ever had these windows.
+fn only(text: &'static [u8], partitions: u16) -> BTreeMap<String, Vec<String>> {
+    let mut run = Run::new(text, partitions);
+    run.go(ALL, |_| {});
+    run.lines()
+}
+
+/// The first line that is another, as lists of lines are long.
+fn same(got: &[String], want: &[String], what: &str) {
+    let differs = got.iter().zip(want).position(|(got, want)| got != want);
+    let at = differs.unwrap_or(got.len().min(want.len()));
+    assert_eq!(
+        (got.get(at), got.len()),
+        (want.get(at), want.len()),
+        "{what}: line {at}"
+    );
+}
+
+/// Which readings are late depends on the windows: those of before judge up to the swap.
+fn late(got: &[String], old: &[String], new: &[String], what: &str) {
+    let of = |line: &String| old.contains(line) || new.contains(line);
+    assert!(got.iter().all(of), "{what}: {got:#?}");
+    let both = old.iter().filter(|line| new.contains(line));
+    for line in both {
+        let times = got.iter().filter(|got| *got == line).count();
+        assert_eq!(times, 1, "{what}: {line}");
+    }
+    let mut known = got.to_vec();
+    known.sort();
+    known.dedup();
+    assert_eq!(known.len(), got.len(), "{what}: {got:#?}");
+}
+
+fn is_prefix(some: &[String], of: &[String]) -> bool {
+    of.starts_with(some)
+}
+
+/// Old windows for a while, then new ones, killed at a step after that.
+fn change(partitions: u16, kill: Option<(usize, Crash)>) -> (Run, usize) {
+    let mut run = Run::new(b"old", partitions);
+    run.go(BEFORE, |_| {});
+    let before = run.steps;
+    run.kill = kill.map(|(at, crash)| (before + at, crash));
+    run.restart(b"new", leavings()[2]);
+    run.go(ALL, |_| {});
+    let steps = run.steps - before;
+    (run, steps)
+}
+
+#[test]
+fn a_changed_pipeline_swaps_in_beside_the_live_one_whatever_the_crash() {
+    for partitions in [1, 2] {
+        let (new, old) = (only(b"new", partitions), only(b"old", partitions));
+        let (_, steps) = change(partitions, None);
+        assert!(steps > 20, "{steps}");
+        for at in 0..=steps {
+            let crash = leavings()[at % 3];
+            let (mut run, _) = change(partitions, Some((at, crash)));
+            let lines = run.lines();
+            let what = format!("{partitions} partitions, killed at step {at}, leaving {crash:?}");
+            for (name, of_new) in [
+                ("added", "added"),
+                ("same", "same"),
+                ("changed.1", "changed"),
+            ] {
+                same(&lines[name], &new[of_new], &format!("{what}: {name}"));
+            }
+            late(&lines["late"], &old["late"], &new["late"], &what);
+            for name in ["changed", "gone"] {
+                assert!(lines[name].len() > 5, "{what}: {name}");
+                if partitions == 1 {
+                    assert!(is_prefix(&lines[name], &old[name]), "{what}: {name}");
+                }
+            }
+            let want = [
+                ("added", "live"),
+                ("same", "live"),
+                ("changed.1", "live"),
+                ("changed", "standing"),
+                ("gone", "standing"),
+            ];
+            let want = want.map(|(name, state)| (name.to_owned(), state.to_owned()));
+            assert_eq!(run.states(), want.into(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn the_live_streams_go_on_while_others_are_built() {
+    let mut run = Run::new(b"old", 1);
+    run.go(BEFORE, |_| {});
+    run.restart(b"new", leavings()[2]);
+    let answer = run.ask(Query::Views).unwrap();
+    let states = answer["views"].as_array().unwrap().iter();
+    let states: Vec<_> = states
+        .map(|view| {
+            (
+                view["stream"].as_str().unwrap(),
+                view["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let want = [
+        ("same", "live"),
+        ("changed", "live"),
+        ("gone", "live"),
+        ("added", "building"),
+        ("changed.1", "building"),
+    ];
+    assert_eq!(states, want);
+    assert!(answer["building"].is_object(), "{answer}");
+    let refused = run.ask(Query::DropView {
+        stream: String::from("gone"),
+    });
+    assert!(refused.is_err_and(|text| text.contains("is live")));
+    let refused = run.ask(Query::DropView {
+        stream: String::from("added"),
+    });
+    assert!(refused.is_err_and(|text| text.contains("is being built")));
+}
+
+/// A window is built anew while readings come, killed at a step after that was asked for.
+fn rebuild(from: Option<EventTime>, kill: Option<(usize, Crash)>) -> (Run, usize) {
+    let mut run = Run::new(b"old", 1);
+    run.go(BEFORE, |_| {});
+    let before = run.steps;
+    run.kill = kill.map(|(at, crash)| (before + at, crash));
+    run.go(ALL, |run| {
+        // Asked again when a crash took the question.
+        let known = run.store.meta_with_prefix(b"view/").unwrap();
+        if run.durable() == BEFORE || known.is_empty() {
+            let name = String::from("same");
+            let _ = run.ask(Query::RebuildView { name, from });
+        }
+    });
+    let steps = run.steps - before;
+    (run, steps)
+}
+
+#[test]
+fn a_window_is_built_anew_while_the_agent_runs_whatever_the_crash() {
+    let want = only(b"old", 1);
+    let (_, steps) = rebuild(None, None);
+    assert!(steps > 15, "{steps}");
+    for at in 0..=steps {
+        let crash = leavings()[at % 3];
+        let (mut run, _) = rebuild(None, Some((at, crash)));
+        let lines = run.lines();
+        let what = format!("killed at step {at}, leaving {crash:?}");
+        let states = run.states();
+        let live = states
+            .iter()
+            .filter(|(name, state)| *state == "live" && name.split('.').next() == Some("same"));
+        let live: Vec<_> = live.map(|(name, _)| name.clone()).collect();
+        assert_eq!(live.len(), 1, "{what}: {states:?}");
+        assert_ne!(live[0], "same", "{what}: {states:?}");
+        same(&lines[&live[0]], &want["same"], &what);
+        assert!(is_prefix(&lines["same"], &want["same"]), "{what}");
+        for name in ["changed", "gone", "late"] {
+            same(&lines[name], &want[name], &format!("{what}: {name}"));
+        }
+    }
+}
+
+#[test]
+fn rows_before_a_time_are_left_out_of_what_is_built_anew() {
+    let from = EventTime((1_800_000_000 + 16) * SECOND);
+    let want = only(b"old", 1);
+    let (mut run, _) = rebuild(Some(from), None);
+    let lines = run.lines();
+    let states = run.states();
+    let live = states
+        .iter()
+        .find(|(name, state)| *state == "live" && name.starts_with("same"));
+    let (live, _) = live.unwrap();
+    let ends_after = |line: &&String| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let end = forebay_core::utc::parse(row["end"].as_str().unwrap()).unwrap();
+        end > from
+    };
+    let kept: Vec<String> = want["same"].iter().filter(ends_after).cloned().collect();
+    assert!(!kept.is_empty() && kept.len() < want["same"].len());
+    same(&lines[live], &kept, live);
+}
+
+#[test]
+fn a_reader_of_a_name_goes_on_where_the_name_went() {
+    let mut run = Run::new(b"old", 1);
+    run.go(BEFORE, |_| {});
+    let request = |topic, from| {
+        Query::Follow(FollowRequest {
+            stream: String::from("changed"),
+            table: None,
+            topic,
+            from,
+            lines_max: 1000,
+            wait: Span(0),
+        })
+    };
+    let follow = |run: &mut Run, topic, from| {
+        run.answers.clear();
+        run.input(Input::Query(QueryId(5), request(topic, from)));
+        assert!(run.drive(run.now + PAUSE).is_ok());
+        run.answers.pop().unwrap().unwrap()
+    };
+    let first = follow(&mut run, None, FollowFrom::Beginning);
+    let topic = TopicId(u16::try_from(first["topic"].as_u64().unwrap()).unwrap());
+    let place = |answer: &Value| FollowFrom::parse(answer["next"].as_str().unwrap()).unwrap();
+    run.restart(b"new", leavings()[2]);
+    run.go(ALL, |_| {});
+    let rest = follow(&mut run, Some(topic), place(&first));
+    assert_eq!(rest["topic"], json!(topic.0), "it is read to its end");
+    let lines = run.lines();
+    let count = |answer: &Value| answer["changes"].as_array().unwrap().len();
+    assert_eq!(count(&first) + count(&rest), lines["changed"].len());
+    let moved = &rest["moved"];
+    assert_eq!(moved["stream"], json!("changed.1"), "{rest}");
+    let to = TopicId(u16::try_from(moved["topic"].as_u64().unwrap()).unwrap());
+    let after = follow(&mut run, Some(to), place(moved));
+    let Ok(FollowFrom::At(at)) = FollowFrom::parse(moved["next"].as_str().unwrap()) else {
+        panic!("a place: {moved}");
+    };
+    let skipped: u64 = at.values().map(|offset| offset.0).sum();
+    assert_eq!(skipped as usize + count(&after), lines["changed.1"].len());
+    assert!(skipped > 0, "{moved}");
+}
+
+#[test]
+fn a_standing_view_is_dropped_and_stays_so() {
+    let (mut run, _) = change(1, None);
+    let rows = run.lines()["gone"].len();
+    let answer = run
+        .ask(Query::DropView {
+            stream: String::from("gone"),
+        })
+        .unwrap();
+    assert_eq!(answer["rows"], json!(rows));
+    assert!(run.drive(run.now + PAUSE).is_ok());
+    run.restart(b"new", leavings()[2]);
+    run.go(ALL, |_| {});
+    assert_eq!(run.states()["gone"], "dropped");
+    let unknown = run.ask(Query::DropView {
+        stream: String::from("nothing"),
+    });
+    assert!(unknown.is_err_and(|text| text.contains("no view is called")));
+}
