@@ -7,3 +7,4 @@ mod ingest;
 mod look;
 mod replay;
 mod support;
+mod views;
