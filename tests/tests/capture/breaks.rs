@@ -1,7 +1,7 @@
 //! What breaks: the database restarted, its slot dropped or invalid, its tables altered,
 //! dropped, unpublished. Each ends in the state that the docs name.
 
-use forebay_node::sources::postgres::event::SourceState;
+use forebay_core::effect::SourceState;
 
 use super::rig::{Rig, Running, SLOT, changes, rows};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use forebay_node::sources::postgres::event::{SourceEvent, SourcePosition};
+use forebay_core::effect::{SourceEvent, SourcePosition};
 use forebay_node::sources::postgres::hand::Said;
 
 use super::rig;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use forebay_core::effect::{SourceEvent, SourcePosition, SourceState};
 use forebay_node::config::{Config, DatabaseConfig};
-use forebay_node::sources::postgres::event::{SourceEvent, SourcePosition, SourceState};
 use forebay_node::sources::postgres::hand::Said;
 use forebay_node::sources::postgres::translate::Fed;
 use forebay_node::sources::postgres::{PostgresHandle, PostgresSource};

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use forebay_node::sources::postgres::event::SourceState;
+use forebay_core::effect::SourceState;
 use forebay_tests::postgres::USER;
 
 use super::rig::{Rig, Running, fed, tables};

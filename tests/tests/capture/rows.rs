@@ -1,6 +1,6 @@
 //! What arrives: each change once, in the order of commits.
 
-use forebay_node::sources::postgres::event::SourceEvent;
+use forebay_core::effect::SourceEvent;
 
 use super::rig::{Rig, changes, fed, rows};
 

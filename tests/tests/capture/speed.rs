@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_node::sources::postgres::event::SourceEvent;
+use forebay_core::effect::SourceEvent;
 
 use super::rig::{Rig, changes};
 

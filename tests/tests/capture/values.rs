@@ -87,7 +87,7 @@ fn types_are_written_as_the_table_says() {
 
 #[test]
 fn large_values_that_did_not_change_are_named() {
-    use forebay_node::sources::postgres::event::SourceEvent;
+    use forebay_core::effect::SourceEvent;
     let mut rig = Rig::new();
     rig.sql("ALTER TABLE places ALTER name SET STORAGE EXTERNAL");
     rig.sql("INSERT INTO places VALUES (1, repeat('x', 100000))");

@@ -1,16 +1,16 @@
 //! What a source hands on and what it is told back: batches, states and notes out; what is
 //! durable, and that it is to end, in.
 //!
-//! Always holds: at most BATCHES_MAX batches are handed on and not yet durable. Knows no
+//! Always holds: at most SOURCE_BATCHES_MAX batches are handed on and not yet durable. Knows no
 //! database.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::event::{SourceBatch, SourceEvent, SourcePosition, SourceState};
-use super::limits::BATCHES_MAX;
 use super::lsn::At;
+use forebay_core::effect::{SourceBatch, SourceEvent, SourcePosition, SourceState};
+use forebay_core::limits::SOURCE_BATCHES_MAX;
 
 /// What a source says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Hand {
     /// Whether another batch may be handed on.
     pub(super) fn has_room(&mut self) -> bool {
         self.durable();
-        self.unacked.len() < BATCHES_MAX
+        self.unacked.len() < SOURCE_BATCHES_MAX
     }
 
     /// Whether all that was handed on is durable.
@@ -181,7 +181,7 @@ mod tests {
     fn it_waits_for_what_is_not_durable() {
         let told = Arc::new(Told::default());
         let mut hand = Hand::new(Arc::new(|_| true), told.clone(), None);
-        for n in 1..=BATCHES_MAX as u64 {
+        for n in 1..=SOURCE_BATCHES_MAX as u64 {
             assert!(hand.has_room(), "{n}");
             assert!(hand.batch(Vec::new(), at(n)));
         }
@@ -190,8 +190,8 @@ mod tests {
         assert!(hand.has_room());
         assert_eq!(hand.durable(), Some(at(2)));
         assert!(!hand.is_all_durable());
-        told.durable(at(BATCHES_MAX as u64).position());
+        told.durable(at(SOURCE_BATCHES_MAX as u64).position());
         assert!(hand.is_all_durable());
-        assert_eq!(hand.sent, Some(at(BATCHES_MAX as u64)));
+        assert_eq!(hand.sent, Some(at(SOURCE_BATCHES_MAX as u64)));
     }
 }

@@ -15,8 +15,6 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 pub(super) const READ_BYTES: usize = 256 << 10;
 /// Bytes of rows after which a batch is handed on though it could have more events.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
-/// Batches that are handed on and not yet durable; above it the source waits.
-pub(super) const BATCHES_MAX: usize = 8;
 /// How long a connection may take to come up, each step of it.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a read waits before what else is to be done is looked at.

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::event::SourcePosition;
+use forebay_core::effect::SourcePosition;
 
 /// A place in the write log, in bytes from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

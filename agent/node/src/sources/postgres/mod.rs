@@ -8,8 +8,6 @@
 
 mod bytes;
 
-pub mod event;
-
 pub mod lsn;
 
 pub mod limits;
@@ -49,13 +47,13 @@ mod worker;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::event::SourcePosition;
 use self::hand::{Hand, Say, Told};
 use self::limits::TABLES_MAX;
 use self::lsn::At;
 use self::translate::Fed;
 use self::worker::Worker;
 use crate::config::DatabaseConfig;
+use forebay_core::effect::SourcePosition;
 
 /// What one database feeds.
 #[derive(Debug, Clone)]

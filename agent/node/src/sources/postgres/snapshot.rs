@@ -13,7 +13,6 @@ use forebay_core::units::EventTime;
 
 use super::catalog::{Catalog, Selected, literal, quoted};
 use super::copytext::Line;
-use super::event::{SOURCE_BATCH_EVENTS_MAX, SourceEvent, SourceState};
 use super::fault::{Fault, Place};
 use super::hand::Hand;
 use super::limits::{BATCH_BYTES, MESSAGE_BYTES_MAX, READ_WAIT, WAIT_FIRST};
@@ -23,6 +22,8 @@ use super::translate::Fed;
 use super::value::Kinds;
 use super::wire::{Rows, Wire, WireError};
 use crate::store::fault::point;
+use forebay_core::effect::{SourceEvent, SourceState};
+use forebay_core::limits::SOURCE_BATCH_EVENTS_MAX;
 
 /// What a new slot begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,18 +68,14 @@ impl Snapshot<'_> {
         for fed in self.fed {
             self.table(fed, time, &mut at)?;
         }
-        let end = At {
-            life,
-            lsn: begun.at,
-            index: 0,
-        };
         self.commit()?;
-        self.hand_on(vec![heartbeat(time, end)], end)?;
+        at.index += 1;
+        self.hand_on(vec![heartbeat(time, at)], at)?;
         while !self.hand.is_all_durable() {
             self.wait()?;
         }
         point("source.snapshot-durable");
-        Ok(end)
+        Ok(at)
     }
 
     fn make_slot(&mut self) -> Result<Begun, Fault> {

@@ -4,7 +4,7 @@
 //! Always holds: a place is confirmed only when it and all before it is durable in the log,
 //! and never a place behind what the log's position says. Heartbeats say a time only once
 //! everything up to it has come. Bounds: a batch is handed on when it is full or when
-//! nothing more is here; at most BATCHES_MAX are on their way, then the server waits.
+//! nothing more is here; at most SOURCE_BATCHES_MAX are on their way, then the server waits.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,7 +16,6 @@ use postgres_protocol::message::{backend, frontend};
 
 use super::bytes::{Bytes, Malformed};
 use super::catalog::{Figures, Tables, literal, quoted};
-use super::event::{SOURCE_BATCH_EVENTS_MAX, SourceState};
 use super::fault::{Fault, Place};
 use super::hand::Hand;
 use super::limits::{ASK_AFTER, BATCH_BYTES, CONFIRM_EVERY, READ_WAIT, SILENCE_MAX};
@@ -27,6 +26,8 @@ use super::translate::{Step, Translator};
 use super::watch::{Look, Watch};
 use super::wire::{Frame, Wire, WireError, server_error};
 use crate::store::fault::point;
+use forebay_core::effect::{SourceEvent, SourcePosition, SourceState};
+use forebay_core::limits::SOURCE_BATCH_EVENTS_MAX;
 
 /// What a message of the stream holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,7 +233,7 @@ impl Stream<'_> {
         let mut events = self.translator.take();
         while events.len() > SOURCE_BATCH_EVENTS_MAX {
             let rest = events.split_off(SOURCE_BATCH_EVENTS_MAX);
-            let last = events.last().and_then(super::event::position_of);
+            let last = events.last().and_then(position);
             let end = last.and_then(At::parse).unwrap_or(at);
             if !self.hand.batch(events, end) {
                 return Err(Fault::Stopped);
@@ -260,10 +261,8 @@ impl Stream<'_> {
         if self.places.received >= reach {
             self.places.due = None;
             let received = self.places.received.min(LSN_MAX);
-            self.translator.heartbeat(received, time);
-            let held = self.translator.held();
-            if held.index == 0 {
-                self.places.note_end(held, held.lsn);
+            if self.translator.heartbeat(received, time) {
+                self.places.note_end(self.translator.held(), received);
             }
         } else if self.places.asked.is_none() {
             // The server says where it is when it is asked.
@@ -392,6 +391,19 @@ impl Stream<'_> {
             self.tell(true)?;
         }
         Ok(())
+    }
+}
+
+/// Where an event stands.
+fn position(event: &SourceEvent) -> Option<&SourcePosition> {
+    match event {
+        SourceEvent::Upsert { position, .. }
+        | SourceEvent::Delete { position, .. }
+        | SourceEvent::Truncate { position, .. }
+        | SourceEvent::SnapshotBegin { position, .. }
+        | SourceEvent::SnapshotEnd { position, .. }
+        | SourceEvent::Heartbeat { position, .. } => Some(position),
+        SourceEvent::SnapshotRow { .. } => None,
     }
 }
 

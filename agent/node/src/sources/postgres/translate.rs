@@ -6,6 +6,7 @@
 //! nothing at or before the place that is held already is handed on. Bound: what one
 //! message gives, and the columns of the publication's tables. Knows no connection.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use forebay_core::change::row_key;
 use forebay_core::units::EventTime;
 
 use super::bytes::Malformed;
-use super::event::{SourceEvent, SourcePosition};
 use super::limits::TRANSACTION_CHANGES_MAX;
 use super::lsn::{At, LSN_MAX, Life, Lsn};
 use super::pgoutput::{
@@ -22,6 +22,7 @@ use super::pgoutput::{
 };
 use super::row::Shape;
 use super::value::Kinds;
+use forebay_core::effect::{SourceEvent, SourcePosition};
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
 const SERVER_EPOCH_US: i64 = 946_684_800_000_000;
@@ -198,19 +199,24 @@ impl Translator {
         self.transaction.is_some()
     }
 
-    /// Adds that nothing earlier than `time` is still to come, when the stream has
-    /// reached `lsn`.
-    pub fn heartbeat(&mut self, lsn: Lsn, time: EventTime) {
-        let lsn = lsn.max(self.held.lsn);
-        if lsn > self.held.lsn {
-            self.held = At {
-                life: self.life,
-                lsn,
-                index: 0,
-            };
-        }
+    /// Adds that nothing earlier than `time` is still to come, when everything before
+    /// `received` has come; false where the log has later places already. It stands just
+    /// before `received`, at which the next commit may stand.
+    pub fn heartbeat(&mut self, received: Lsn, time: EventTime) -> bool {
+        let lsn = Lsn(received.0.saturating_sub(1));
+        let index = match lsn.cmp(&self.held.lsn) {
+            Ordering::Less => return false,
+            Ordering::Equal => match self.held.index.checked_add(1) {
+                None => return false,
+                Some(index) => index,
+            },
+            Ordering::Greater => 0,
+        };
+        let life = self.life;
+        self.held = At { life, lsn, index };
         let position = self.held.position();
         self.events.push(SourceEvent::Heartbeat { time, position });
+        true
     }
 
     fn begin(&mut self, commit: Lsn, time: ServerTime) -> Result<(), Trouble> {

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use super::auth;
 use super::catalog::{Catalog, Tables, quoted};
-use super::event::SourceState;
 use super::fault::{Fault, Place};
 use super::hand::Hand;
 use super::limits::{WAIT_FIRST, WAIT_FOR_SLOT, WAIT_MAX};
@@ -27,6 +26,7 @@ use super::wire::{Wire, WireError};
 use crate::config::DatabaseConfig;
 use crate::mqtt::backoff::{Backoff, BackoffConfig};
 use crate::store::fault::point;
+use forebay_core::effect::SourceState;
 
 const BACKOFF: BackoffConfig = BackoffConfig {
     first: WAIT_FIRST,

@@ -387,13 +387,21 @@ fn a_transaction_has_a_bound() {
 #[test]
 fn heartbeats_have_places_that_grow() {
     let mut translator = translator(at(50, 3));
-    translator.heartbeat(Lsn(40), EventTime(1));
-    translator.heartbeat(Lsn(60), EventTime(2));
-    translator.heartbeat(Lsn(60), EventTime(3));
+    for (received, time, is_said) in [
+        (0, 1, false),
+        (50, 2, false),
+        (51, 3, true),
+        (60, 4, true),
+        (60, 5, true),
+        (59, 6, false),
+    ] {
+        let said = translator.heartbeat(Lsn(received), EventTime(time));
+        assert_eq!(said, is_said, "{received}");
+    }
     let got = shown(translator.take());
     assert_eq!(
         got,
-        ["heartbeat 1 50/3", "heartbeat 2 60/0", "heartbeat 3 60/0"]
+        ["heartbeat 3 50/4", "heartbeat 4 59/0", "heartbeat 5 59/1"]
     );
     // The next commit may stand at the very place that the stream had come to.
     let got = run(
@@ -405,4 +413,6 @@ fn heartbeats_have_places_that_grow() {
         ],
     );
     assert_eq!(got.len(), 1);
+    translator.held = at(99, u32::MAX);
+    assert!(!translator.heartbeat(Lsn(100), EventTime(7)));
 }
