@@ -13,6 +13,7 @@ mod forwarding;
 mod space;
 mod start;
 mod status;
+mod tables;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,6 +40,7 @@ use crate::log::topic::READINGS;
 use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::query::Job;
+use crate::query::tables::TableJob;
 use crate::readers::{DeriveRead, Readers};
 use crate::record::{GapRecord, ReadingRecord, Series, UNSYNCED_US};
 use crate::retention::Retention;
@@ -56,6 +58,7 @@ enum Reader {
     Exchange(ExchangeRead, TopicPartition),
     Forward(DestinationId, TopicPartition),
     Query(QueryId, Offset),
+    Table(QueryId),
     Follow(QueryId, TopicPartition),
 }
 
@@ -105,6 +108,7 @@ pub struct Gateway {
     losses: Losses,
     queries: BTreeMap<QueryId, Job>,
     followers: BTreeMap<QueryId, Follow>,
+    table_jobs: BTreeMap<QueryId, TableJob>,
     imports: Imports,
     fetches: BTreeMap<FetchToken, Reader>,
     marks: BTreeMap<DestinationId, Marks>,
@@ -387,6 +391,7 @@ impl Gateway {
                     self.step_query(id);
                 }
             }
+            Reader::Table(id) => self.on_changes_for(id, &blocks),
             Reader::Follow(id, at) => self.on_followed(id, at, &blocks, now),
         }
     }

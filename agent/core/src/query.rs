@@ -4,6 +4,8 @@
 //!
 //! Bound: [`QUERIES_MAX`](crate::limits::QUERIES_MAX) jobs, [`QUERY_LINES_MAX`] lines each. Knows no socket.
 
+pub mod tables;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -64,6 +66,16 @@ pub enum Query {
     DeadLetters,
     /// Sends these once more: of one destination, or of all.
     RetryDeadLetters { destination: Option<String> },
+    /// The tables: where they come from and how many rows they have.
+    Tables,
+    /// Rows of a table, those that hold now or that held `at` a time.
+    Table {
+        table: String,
+        key: Option<String>,
+        at: Option<EventTime>,
+    },
+    /// What became of a row.
+    TableHistory { table: String, key: String },
     /// The window that ends at the channel's newest reading.
     Rolling { channel: ChannelName, size: Span },
     /// Tumbling windows of `size` that overlap the range.
@@ -172,7 +184,10 @@ impl Job {
             | Query::Follow(_)
             | Query::Views
             | Query::RebuildView { .. }
-            | Query::DropView { .. } => {
+            | Query::DropView { .. }
+            | Query::Tables
+            | Query::Table { .. }
+            | Query::TableHistory { .. } => {
                 unreachable!("no job answers it")
             }
             Query::Rolling { channel, size } => {

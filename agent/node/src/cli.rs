@@ -24,6 +24,7 @@ mod query;
 mod replay;
 mod run;
 mod show;
+mod table;
 mod view;
 mod watch;
 
@@ -59,6 +60,9 @@ enum Verb {
     /// Works with the log of a stopped agent
     #[command(subcommand)]
     Log(log::LogVerb),
+    /// Shows the tables of a running agent
+    #[command(subcommand)]
+    Table(table::TableVerb),
     Try(TryArgs),
     Verify(VerifyArgs),
     Replay(replay::ReplayArgs),
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
         Verb::Status(args) => query::status(&args),
         Verb::Log(verb) => log::run(&verb),
         Verb::Forward(verb) => forward::run(&verb),
+        Verb::Table(verb) => table::run(&verb),
         Verb::Ingest(args) => ingest_cmd::run(&args),
         Verb::Try(args) => try_run::run(&args),
         Verb::Verify(args) => verify::run(&args),

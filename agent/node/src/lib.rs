@@ -23,9 +23,9 @@ pub mod mqtt;
 
 mod database;
 
-pub mod upstream;
-
 pub mod sources;
+
+pub mod upstream;
 
 pub mod agent;
 

@@ -202,6 +202,7 @@ impl Subscriber {
                 token,
                 topic,
                 payload,
+                ..
             } => (
                 token,
                 topic,

@@ -117,6 +117,7 @@ impl Ears {
                     token,
                     topic,
                     payload,
+                    ..
                 } => {
                     self.host.on_message(&topic, &payload);
                     self.client.ack(token).unwrap();

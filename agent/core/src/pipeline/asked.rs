@@ -21,6 +21,19 @@ impl Gateway {
                 Ok(()) => return,
                 Err(text) => Err(Err(text)),
             },
+            Query::Tables => Err(Ok(self.tables_answer())),
+            Query::Table { table, key, at } => {
+                match self.start_table_rows(id, (table, key.as_deref()), *at) {
+                    Ok(()) => return,
+                    Err(text) => Err(Err(text)),
+                }
+            }
+            Query::TableHistory { table, key } => {
+                match self.start_table_history(id, (table, key)) {
+                    Ok(()) => return,
+                    Err(text) => Err(Err(text)),
+                }
+            }
             Query::Rolling { channel, .. }
             | Query::Rollup { channel, .. }
             | Query::Readings { channel, .. } => {

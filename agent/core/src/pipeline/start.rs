@@ -120,6 +120,7 @@ impl Gateway {
             losses: Losses::restore(meta),
             queries: BTreeMap::new(),
             followers: BTreeMap::new(),
+            table_jobs: BTreeMap::new(),
             imports: Imports::default(),
             fetches: BTreeMap::new(),
             marks: BTreeMap::new(),

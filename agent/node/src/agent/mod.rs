@@ -7,6 +7,7 @@ pub mod imports;
 mod links;
 mod places;
 pub mod questions;
+mod sources;
 mod status;
 
 mod runtime;
@@ -29,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::links::Links;
 use self::runtime::{Control, Events, Outside, Runtime};
+use self::sources::Sources;
 use crate::config::{Config, LogConfig, SyncMode, pipeline};
 use crate::devlog::DeviceLogs;
 use crate::local::{Asked, LocalSocket};
@@ -66,6 +68,7 @@ impl Agent {
         let gateway = config.gateway().map_err(|error| error.to_string())?;
         let name = GatewayName::new(gateway).map_err(|error| error.to_string())?;
         let data_dir = &config.agent.data_dir;
+        let (sources, said) = Sources::new(config)?;
         let (store, opened) = open_store(data_dir, store_settings(&config.log), say).await?;
         let meta = store.meta_with_prefix(b"");
         let opened = Opened {
@@ -74,7 +77,7 @@ impl Agent {
         };
         let clock = MonoClock::start();
         let core = Gateway::with_pipeline(
-            core_config(config, name.clone()),
+            core_config(config, name.clone(), &sources),
             &opened,
             pipelines(config, &opened.meta),
             runtime::now(&clock),
@@ -111,12 +114,14 @@ impl Agent {
             store,
             ports,
             links,
+            sources,
             logs,
         };
         let events = Events {
             store: store_events,
             ports: port_events,
             mqtt: mqtt_events,
+            sources: said,
             asked: questions,
             control: controls,
         };
@@ -239,7 +244,7 @@ fn names(config: &Config) -> Names {
     Names(names.collect())
 }
 
-fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
+fn core_config(config: &Config, gateway: GatewayName, sources: &Sources) -> GatewayConfig {
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     // A group of blocks shares one sync: the batch is cut so much later.
     let linger = match config.log.sync {
@@ -255,8 +260,8 @@ fn core_config(config: &Config, gateway: GatewayName) -> GatewayConfig {
         names: names(config),
         space: config.log.space.clone(),
         clock: config.agent.clock,
-        sources: Vec::new(),
-        tables: Vec::new(),
+        sources: sources.known(),
+        tables: sources::static_tables(config),
         device_log: config.agent.device_log,
     }
 }

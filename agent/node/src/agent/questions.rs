@@ -20,6 +20,16 @@ pub fn write(query: &Query) -> Value {
         Query::RetryDeadLetters { destination } => {
             json!({ "query": "retry_dead_letters", "destination": destination })
         }
+        Query::Tables => json!({ "query": "tables" }),
+        Query::Table { table, key, at } => json!({
+            "query": "table",
+            "table": table,
+            "key": key,
+            "at_us": at.map(|time| time.0),
+        }),
+        Query::TableHistory { table, key } => {
+            json!({ "query": "table_history", "table": table, "key": key })
+        }
         Query::Rolling { channel, size } => {
             let mut request = about("rolling", channel);
             request["size_us"] = json!(size.0);
@@ -83,6 +93,19 @@ fn read_query(query: &str, request: &Value) -> Result<Query, String> {
                 Some(_) => Some(text(request, "destination")?),
             },
         }),
+        "tables" => Ok(Query::Tables),
+        "table" => Ok(Query::Table {
+            table: text(request, "table")?,
+            key: match request.get("key") {
+                None | Some(Value::Null) => None,
+                Some(_) => Some(text(request, "key")?),
+            },
+            at: time(request, "at_us")?,
+        }),
+        "table_history" => Ok(Query::TableHistory {
+            table: text(request, "table")?,
+            key: text(request, "key")?,
+        }),
         "rolling" => Ok(Query::Rolling {
             channel: channel(request)?,
             size: size(request)?,
@@ -106,7 +129,7 @@ fn read_query(query: &str, request: &Value) -> Result<Query, String> {
             range: range(request)?,
         }),
         other => Err(format!(
-            "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, rolling, rollup, readings, changes, views, rebuild_view, drop_view, {}",
+            "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, tables, table, table_history, rolling, rollup, readings, changes, views, rebuild_view, drop_view, {}",
             device_questions::NAMES
         )),
     }
@@ -133,15 +156,19 @@ fn size(request: &Value) -> Result<Span, String> {
         .ok_or_else(|| format!("\"size_us\" must be an integer from 1 to {SIZE_US_MAX}"))
 }
 
-fn range(request: &Value) -> Result<TimeRange, String> {
-    let time = |name: &str| match request.get(name) {
+/// A time that may be missing.
+fn time(request: &Value, name: &str) -> Result<Option<EventTime>, String> {
+    match request.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => value
             .as_i64()
             .map(|us| Some(EventTime(us)))
             .ok_or_else(|| format!("\"{name}\" must be an integer of microseconds")),
-    };
-    let (from, to) = (time("from_us")?, time("to_us")?);
+    }
+}
+
+fn range(request: &Value) -> Result<TimeRange, String> {
+    let (from, to) = (time(request, "from_us")?, time(request, "to_us")?);
     if let (Some(from), Some(to)) = (from, to)
         && from >= to
     {
@@ -191,6 +218,21 @@ mod tests {
             },
             Query::DropView {
                 stream: String::from("temp_1m.1"),
+            },
+            Query::Tables,
+            Query::Table {
+                table: String::from("sites"),
+                key: None,
+                at: None,
+            },
+            Query::Table {
+                table: String::from("sites"),
+                key: Some(String::from("d1")),
+                at: Some(EventTime(-1)),
+            },
+            Query::TableHistory {
+                table: String::from("sites"),
+                key: String::from("d1"),
             },
             Query::Follow(FollowRequest {
                 stream: String::from("temp_1m"),

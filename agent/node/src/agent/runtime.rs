@@ -19,7 +19,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::device_questions::DeviceQuestion;
 use super::links::{Heard, Links};
 use super::questions::Question;
-use super::status::with_ports;
+use super::sources::{Said, Sources};
+use super::status::{with_ports, with_sources};
 use super::{imports, questions};
 use crate::devlog::DeviceLogs;
 use crate::local::Asked;
@@ -27,6 +28,7 @@ use crate::mqtt::publisher::{LinkEvent, OutMessage};
 use crate::ports::{
     MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say, clock_is_synchronised,
 };
+use crate::sources::SourceSays;
 use crate::store::{Answer, Refused, Request, StorageThread};
 
 /// How long the loop sleeps when the core wants nothing.
@@ -63,6 +65,7 @@ pub(super) struct Events {
     pub store: mpsc::UnboundedReceiver<Answer>,
     pub ports: mpsc::Receiver<PortEvent>,
     pub mqtt: mpsc::Receiver<Heard>,
+    pub sources: mpsc::Receiver<Said>,
     pub asked: mpsc::Receiver<Asked>,
     pub control: mpsc::Receiver<Control>,
 }
@@ -73,6 +76,7 @@ pub(super) struct Outside {
     pub store: StorageThread,
     pub ports: Ports,
     pub links: Links,
+    pub sources: Sources,
     pub logs: DeviceLogs,
 }
 
@@ -95,8 +99,16 @@ pub(super) struct Runtime {
 /// Who waits for an answer.
 struct Asker {
     /// The core knows nothing of the ports' side of it.
-    about_status: bool,
+    about: About,
     answer: oneshot::Sender<QueryAnswer>,
+}
+
+/// What the process adds to an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    Status,
+    Tables,
+    Other,
 }
 
 /// What an event asks of the loop beside its effects.
@@ -181,10 +193,13 @@ impl Runtime {
             store,
             ports,
             links,
+            sources,
             logs: _,
         } = self.outside;
+        // A source's thread waits for room to speak.
+        drop(events.sources);
         ports.stop().await;
-        links.stop().await;
+        tokio::join!(links.stop(), sources.stop());
         // Joining the thread waits for the disk: not on the runtime's own thread.
         let _ = tokio::task::spawn_blocking(move || drop(store)).await;
         self.failed.map_or(Ok(()), Err)
@@ -200,6 +215,7 @@ impl Runtime {
             Some(answer) = events.store.recv() => self.on_store(answer),
             Some(event) = events.ports.recv() => self.on_port(event),
             Some((dest, event)) = events.mqtt.recv() => self.on_mqtt(dest, event),
+            Some(said) = events.sources.recv() => self.on_source(said),
             Some(asked) = events.asked.recv() => self.on_asked(asked),
             control = events.control.recv() => return self.on_control(control),
             () = tokio::time::sleep_until(wake.into()) => self.handle(Input::Deadline),
@@ -267,18 +283,39 @@ impl Runtime {
         }
     }
 
+    fn on_source(&mut self, (source, said): Said) {
+        match said {
+            SourceSays::Batch(batch) => self.handle(Input::Changes(source, batch)),
+            SourceSays::State { state, lag_bytes } => self.handle(Input::SourceState {
+                source,
+                state,
+                lag_bytes,
+            }),
+            SourceSays::Note(text) => {
+                let name = self.outside.sources.name(source);
+                (self.say)(&format!("{name}: {text}"));
+            }
+        }
+    }
+
     fn on_asked(&mut self, asked: Asked) {
         if imports::is_import(&asked.request) {
             return self.on_import(asked);
         }
-        let (input, about_status) = match questions::read(&asked.request) {
+        let (input, about) = match questions::read(&asked.request) {
             Ok(Question::Device(DeviceQuestion::Log(request))) => {
                 return self.outside.logs.ask(request, asked.answer);
             }
-            Ok(Question::Device(DeviceQuestion::Core(request))) => (Ok(request), false),
+            Ok(Question::Device(DeviceQuestion::Core(request))) => (Ok(request), About::Other),
             Ok(Question::Query(query)) => {
-                let about_status = query == Query::Status;
-                (Err(query), about_status)
+                let about = if query == Query::Status {
+                    About::Status
+                } else if query == Query::Tables {
+                    About::Tables
+                } else {
+                    About::Other
+                };
+                (Err(query), about)
             }
             // Who asked may have gone away.
             Err(text) => return drop(asked.answer.send(Err(text))),
@@ -286,7 +323,7 @@ impl Runtime {
         self.last_query += 1;
         let id = QueryId(self.last_query);
         let asker = Asker {
-            about_status,
+            about,
             answer: asked.answer,
         };
         self.answers.insert(id, asker);
@@ -325,6 +362,7 @@ impl Runtime {
                     Wanted::Settled
                 };
                 self.awaited.push((wanted, done));
+                self.outside.sources.drain();
                 self.handle(Input::Drain);
                 Next::GoOn
             }
@@ -400,8 +438,15 @@ impl Runtime {
                 Effect::BrokerReset(dest, conn, why) => self.reset(dest, conn, &why),
                 Effect::Answer(id, answer) => self.answer(id, answer),
                 Effect::Imported(id, answer) => self.on_imported(id, answer),
-                // Nobody reads a source yet.
-                Effect::SourceStart { .. } | Effect::ChangesDurable { .. } => {}
+                Effect::SourceStart { source, position } => {
+                    let trouble = self.outside.sources.start(source, position);
+                    if let Some(text) = trouble {
+                        (self.say)(&text);
+                    }
+                }
+                Effect::ChangesDurable { source, position } => {
+                    self.outside.sources.durable(source, position);
+                }
                 Effect::DeviceLog {
                     uid,
                     build_id,
@@ -420,10 +465,15 @@ impl Runtime {
         let Some(asker) = self.answers.remove(&id) else {
             return;
         };
-        let answer = if asker.about_status {
-            answer.map(|status| with_ports(status, &self.outside.ports.status(), self.clock.now()))
-        } else {
-            answer
+        let with_sources = |answer| with_sources(answer, &self.outside.sources.figures());
+        let answer = match asker.about {
+            About::Other => answer,
+            About::Tables => answer.map(with_sources),
+            About::Status => {
+                let with_ports =
+                    |status| with_ports(status, &self.outside.ports.status(), self.clock.now());
+                answer.map(with_ports).map(with_sources)
+            }
         };
         // Who asked may have gone away.
         let _ = asker.answer.send(answer);

@@ -1,8 +1,9 @@
-//! The ports' side of `forebay status`: where each port is, whether it is open,
-//! and what went wrong with it. The core knows ports by number only.
+//! The process's side of `forebay status`: where each port is, whether it is open, and
+//! what went wrong with it; what sources have read. The core knows ports by number and
+//! sources by name only.
 
 use forebay_core::units::Mono;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::ports::{PortStatus, UsbId};
 
@@ -39,6 +40,35 @@ pub(super) fn with_ports(mut status: Value, ports: &[PortStatus], now: Mono) -> 
     });
     status["ports"] = merged.collect();
     status
+}
+
+/// Adds what the process knows of each source to what the core knows of it, and to each
+/// table that is told of the source that feeds it.
+pub(super) fn with_sources(mut answer: Value, figures: &Map<String, Value>) -> Value {
+    let known = answer.get_mut("sources").map(Value::take);
+    let mut sources: Vec<Value> = match known {
+        Some(Value::Array(known)) => known,
+        Some(_) | None => return answer,
+    };
+    for source in &mut sources {
+        let name = source["name"].as_str().unwrap_or_default();
+        let figures = figures.get(name).and_then(Value::as_object);
+        for (name, value) in figures.into_iter().flatten() {
+            source[name] = value.clone();
+        }
+    }
+    for table in answer["tables"].as_array_mut().into_iter().flatten() {
+        let feeds = |source: &&Value| {
+            let tables = source["tables"].as_array();
+            tables.is_some_and(|tables| tables.contains(&table["table"]))
+        };
+        // One of the config is there, and its rows change with the config only.
+        let of_config = json!({ "kind": "config", "state": "streaming" });
+        let source = sources.iter().find(feeds).cloned();
+        table["source"] = source.unwrap_or(of_config);
+    }
+    answer["sources"] = sources.into();
+    answer
 }
 
 /// As the config names it.
@@ -88,6 +118,25 @@ mod tests {
         assert_eq!(status["ports"][1]["frames_ok"], 5);
         assert_eq!(status["ports"][0]["state_s"], 2);
         assert_eq!(status["ports"][0]["usb"], Value::Null);
+    }
+
+    #[test]
+    fn both_halves_of_a_source_come_together_beside_its_tables() {
+        let core = json!({
+            "sources": [{ "name": "sites", "tables": ["sites"], "state": "waiting", "why": "x" }],
+            "tables": [{ "table": "sites", "rows": 3 }, { "table": "limits" }],
+        });
+        let figures = json!({ "sites": { "kind": "file", "malformed": 2 } });
+        let answer = with_sources(core, figures.as_object().expect("an object"));
+        assert_eq!(answer["sources"][0]["malformed"], 2);
+        let sites = &answer["tables"][0];
+        assert_eq!(
+            (&sites["rows"], &sites["source"]["why"]),
+            (&json!(3), &json!("x"))
+        );
+        assert_eq!(sites["source"]["kind"], "file");
+        assert_eq!(answer["tables"][1]["source"]["kind"], "config");
+        assert_eq!(with_sources(json!({}), &Map::new()), json!({}));
     }
 
     #[test]

@@ -222,6 +222,9 @@ fn show(query: &Query, answer: &Value) -> ExitCode {
     match query {
         Query::Status => super::show::status(answer),
         Query::DeadLetters | Query::RetryDeadLetters { .. } => super::forward::show(answer),
+        Query::Tables | Query::Table { .. } | Query::TableHistory { .. } => {
+            super::table::show(answer)
+        }
         Query::Rolling { .. } => super::show::rolling(answer),
         Query::Rollup { .. } => super::show::rollup(answer),
         Query::Readings { .. } => super::show::readings(answer),

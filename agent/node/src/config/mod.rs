@@ -10,6 +10,7 @@ pub mod database;
 pub mod duration;
 mod engine;
 pub mod error;
+pub mod feed;
 pub mod files;
 pub mod forward;
 mod join;
@@ -41,6 +42,7 @@ pub use self::broker::{
 };
 pub use self::database::DatabaseConfig;
 pub use self::error::{ConfigError, Place};
+pub use self::feed::{FeedFrom, TableFeed};
 pub use self::files::{FilesConfig, FilesFormat};
 pub use self::forward::ForwardConfig;
 pub use self::log::{LogConfig, SyncMode};
@@ -86,6 +88,8 @@ pub struct Config {
     pub tables: Vec<TableConfig>,
     /// Where tables may be fed from.
     pub databases: Vec<DatabaseConfig>,
+    /// Of those whose rows come from topics and files.
+    pub feeds: Vec<TableFeed>,
     /// None: nothing is forwarded.
     pub forward: Vec<ForwardConfig>,
     pub query: QueryConfig,
@@ -113,6 +117,7 @@ impl Config {
         source.only(&SECTIONS)?;
         let agent = agent::agent(&source, folder)?;
         let (engine, tables) = engine::read(&source)?;
+        let databases = database::databases(&source, folder)?;
         let (log, within) = log::log(&source, &engine)?;
         let of_topics = (&engine, &within);
         Ok(Self {
@@ -120,10 +125,16 @@ impl Config {
             device_ports: port::device_ports(&source)?,
             devices: agent::devices(&source)?,
             forward: forward::forward(&source, folder, agent.gateway.as_deref(), of_topics)?,
-            databases: database::databases(&source, folder)?,
             log,
             pipeline: pipeline::text_of(text, &engine),
             engine,
+            feeds: feed::feeds(
+                &source,
+                folder,
+                agent.gateway.as_deref(),
+                (&tables, &databases),
+            )?,
+            databases,
             tables,
             query: agent::query(&source, folder, &agent.data_dir)?,
             upstream: agent::upstream(&source, folder)?,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::SECTIONS;
 use super::schema::{Default, Section};
+use super::schema_broker::{BROKER, BROKER_KEY};
 
 /// The text of the reference file: a config that loads, with every default shown.
 #[must_use]
@@ -23,10 +24,17 @@ fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
     writeln!(out)?;
     comment(out, section.doc)?;
     writeln!(out, "{}", section.header())?;
+    // Without a broker the keys behind it are out of place.
+    let broker = section.key(BROKER_KEY);
+    let has_broker = broker.is_none_or(|key| !matches!(key.default, Default::None(_)));
     for key in section.all_keys() {
         writeln!(out)?;
         comment(out, key.doc)?;
+        let of_broker = BROKER.iter().any(|of_broker| of_broker.name == key.name);
         match key.default {
+            Default::Is(value) if of_broker && !has_broker => {
+                writeln!(out, "# {} = {value}", key.name)?;
+            }
             Default::Is(value) | Default::Required(value) => {
                 writeln!(out, "{} = {value}", key.name)?
             }

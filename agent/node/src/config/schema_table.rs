@@ -42,6 +42,46 @@ pub const TABLE: Section = Section {
             default: Default::None("[\"device\", \"building\"]"),
             doc: "Names of its columns: with them a key or a join that names another is refused.\nDefault: any; of source = \"config\" those of its rows.",
         },
+        Key {
+            name: "broker",
+            default: Default::None("\"127.0.0.1:1883\""),
+            doc: "With source = \"mqtt\": host:port of the MQTT broker.",
+        },
+        Key {
+            name: "client_id",
+            default: Default::None("\"forebay-gw-1-sites\""),
+            doc: "MQTT client id, of this table alone. Default forebay-<gateway>-<table>.",
+        },
+        Key {
+            name: "topic",
+            default: Default::None("\"plant/public/sites\""),
+            doc: "With source = \"mqtt\": topic of its changes, perhaps with wildcards.\nForms of events: agent/node/docs/tables.md.",
+        },
+        Key {
+            name: "key_from",
+            default: Default::None("\"topic\""),
+            doc: "topic: the wildcards of `topic` stand for the row's key, and the payload may be the row itself;\nevent: the key is in the event. Default event.",
+        },
+        Key {
+            name: "path",
+            default: Default::None("\"sites.ndjson\""),
+            doc: "With source = \"file\": a file with a change in each line, which is followed as it grows.\nNot absolute: from the folder of this file.",
+        },
+        Key {
+            name: "database",
+            default: Default::None("\"main\""),
+            doc: "With source = \"postgres\": name of the [[database]] that has it.",
+        },
+        Key {
+            name: "relation",
+            default: Default::None("\"public.sites\""),
+            doc: "With source = \"postgres\": its schema and name there. Default: `name`, in the schema public.",
+        },
+        Key {
+            name: "only",
+            default: Default::None("\"public.sites\""),
+            doc: "With mqtt or file: of Debezium's events only those of this table, by schema or database and name.",
+        },
     ],
 };
 

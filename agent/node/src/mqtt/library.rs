@@ -75,6 +75,8 @@ pub(super) enum Heard {
     },
     Message {
         receipt: Receipt,
+        /// The broker has sent it before, and saw no ack.
+        again: bool,
         /// `None`: it is no text.
         topic: Option<String>,
         payload: Bytes,

@@ -60,6 +60,8 @@ pub enum SubscriberEvent {
     /// Ack it with the token once it is committed.
     Message {
         token: AckToken,
+        /// The broker has sent it before, and saw no ack.
+        again: bool,
         topic: String,
         payload: Vec<u8>,
     },

@@ -237,6 +237,7 @@ async fn read(
                 token: of,
                 topic,
                 payload,
+                ..
             } if topic == UPSTREAM_TOPIC => Event::Hello {
                 token: token(of),
                 payload,
@@ -245,6 +246,7 @@ async fn read(
                 token: of,
                 topic,
                 payload,
+                ..
             } => Event::Message {
                 token: token(of),
                 received: Received::read(&topic, payload.into()),

@@ -66,6 +66,7 @@ fn incoming(packet: Packet) -> Heard {
                 pkid: publish.pkid,
                 qos: publish.qos as u8,
             },
+            again: publish.dup,
             topic: Some(publish.topic),
             payload: publish.payload,
         };

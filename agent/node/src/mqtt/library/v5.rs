@@ -90,6 +90,7 @@ fn message(publish: Publish) -> Heard {
             pkid: publish.pkid,
             qos: publish.qos as u8,
         },
+        again: publish.dup,
         topic: String::from_utf8(publish.topic.to_vec()).ok(),
         payload: publish.payload,
     }

@@ -182,10 +182,11 @@ impl Session {
         match heard {
             Heard::Message {
                 receipt,
+                again,
                 topic,
                 payload,
             } => {
-                self.on_message(receipt, topic, payload, out);
+                self.on_message((receipt, again), topic, payload, out);
                 Ok(())
             }
             Heard::Answered { pkid, .. } => {
@@ -247,7 +248,7 @@ impl Session {
 
     fn on_message(
         &mut self,
-        receipt: Receipt,
+        (receipt, again): (Receipt, bool),
         topic: Option<String>,
         payload: Bytes,
         out: &mut VecDeque<SubscriberEvent>,
@@ -259,6 +260,7 @@ impl Session {
                 let payload = Vec::from(payload);
                 out.push_back(SubscriberEvent::Message {
                     token,
+                    again,
                     topic,
                     payload,
                 });
