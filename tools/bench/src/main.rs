@@ -1,7 +1,8 @@
 //! Measures the log: everything that it must reach, each beside what a plain file
 //! on the same disk does in the same run. Started by `cargo xtask bench log`. And the
 //! engine, beside other engines: `cargo xtask bench engine`; the link to devices:
-//! `cargo xtask bench link`; and delivery: `cargo xtask bench delivery`.
+//! `cargo xtask bench link`; delivery: `cargo xtask bench delivery`; and joins:
+//! `cargo xtask bench joins`.
 //!
 //! Bound: the disk that `--dir` is on takes the backlog twice over; all of it is
 //! removed at the end.
@@ -12,6 +13,7 @@ mod children;
 mod data;
 mod delivery;
 mod engine;
+mod joins;
 mod limits;
 mod link;
 mod memory;
@@ -48,6 +50,8 @@ enum Verb {
     Link(link::Args),
     /// All of delivery, as a table.
     Delivery(delivery::Args),
+    /// All of joins, as a table.
+    Joins(joins::Args),
     /// One part, in this process: figures as `name=value`.
     #[command(hide = true)]
     Part {
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Verb::Engine(args) => engine::run(&args).map(code),
         Verb::Link(args) => link::run(&args).map(code),
         Verb::Delivery(args) => delivery::run(&args).map(code),
+        Verb::Joins(args) => joins::run(&args).map(code),
         Verb::Part { part, args } => parts::run(part, &args.told()).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -36,6 +36,12 @@ pub(crate) enum Verb {
     /// 1 GB in each payload format and takes half an hour, on a disk with 10 GB free;
     /// it needs Mosquitto, PostgreSQL and root.
     Delivery(DeliveryArgs),
+    /// Everything that joins must reach: lookups, pairs by interval, what is held, changes
+    /// of a database.
+    ///
+    /// Prints a table; ends with an error when something is missed. It needs PostgreSQL
+    /// and root.
+    Joins(JoinsArgs),
 }
 
 #[derive(Args)]
@@ -93,6 +99,19 @@ pub(crate) struct DeliveryArgs {
     only: Option<String>,
 }
 
+#[derive(Args)]
+pub(crate) struct JoinsArgs {
+    /// Where the data goes; removed at the end [default: bench-joins in the target folder].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Small sizes: to see that it runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only this part: lookup, interval, state, memory or capture.
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+}
+
 /// # Errors
 /// Something was missed, or could not be measured.
 pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
@@ -101,6 +120,7 @@ pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<()
         Verb::Engine(args) => engine(ws, args),
         Verb::Link(args) => link(ws, args),
         Verb::Delivery(args) => delivery(ws, args),
+        Verb::Joins(args) => joins(ws, args),
     })
 }
 
@@ -145,6 +165,11 @@ fn link(ws: &Workspace, args: &LinkArgs) -> Result<(), String> {
 
 fn delivery(ws: &Workspace, args: &DeliveryArgs) -> Result<(), String> {
     let command = of_the_binary(ws, "delivery", args.dir.as_deref())?;
+    run_parts(command, args.quick, args.only.as_deref())
+}
+
+fn joins(ws: &Workspace, args: &JoinsArgs) -> Result<(), String> {
+    let command = of_the_binary(ws, "joins", args.dir.as_deref())?;
     run_parts(command, args.quick, args.only.as_deref())
 }
 

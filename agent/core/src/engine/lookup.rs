@@ -50,8 +50,12 @@ struct Key {
 /// A left side that waits.
 #[derive(Debug)]
 enum HeldLeft {
-    Reading { series: SeriesId, value: f64 },
-    Window(WindowSide),
+    Reading {
+        series: SeriesId,
+        value: f64,
+    },
+    /// Apart, as it is long and few wait.
+    Window(Box<WindowSide>),
 }
 
 impl Lookup {
@@ -137,7 +141,7 @@ impl Lookup {
             *next += 1;
             if let Some(row) = row.filter(|row| self.takes_row(row, series)) {
                 let at = (row.cause, row.time);
-                self.take(HeldLeft::Window(row.side), at, around, out);
+                self.take(HeldLeft::Window(Box::new(row.side)), at, around, out);
             }
         }
     }
@@ -334,7 +338,7 @@ impl HeldLeft {
                 time,
                 value: value.to_bits(),
             },
-            Self::Window(side) => Side::Window(side),
+            Self::Window(side) => Side::Window(*side),
         }
     }
 }
@@ -360,7 +364,7 @@ impl Waits for HeldLeft {
                 series: SeriesId(state::u32(from)?),
                 value: state::f64(from)?,
             }),
-            1 => WindowSide::decode(from).map(Self::Window),
+            1 => WindowSide::decode(from).map(|side| Self::Window(Box::new(side))),
             _ => Err(from.malformed()),
         }
     }

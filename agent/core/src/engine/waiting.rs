@@ -40,8 +40,36 @@ pub(super) struct Waiting<T> {
     /// Some came before the clock said anything.
     is_unclocked: bool,
     /// Pages that changed, and those that are in the state.
-    touched: BTreeSet<Seq>,
+    touched: Touched,
     kept: BTreeSet<Seq>,
+}
+
+/// A set of pages. Most of them are named many times in a row, by what comes and by what
+/// leaves.
+#[derive(Debug, Default)]
+struct Touched {
+    pages: BTreeSet<Seq>,
+    /// Those named last.
+    came: Option<Seq>,
+    left: Option<Seq>,
+}
+
+impl Touched {
+    fn came(&mut self, seq: Seq) {
+        let page = Some(seq / PAGE);
+        if self.came != page {
+            self.came = page;
+            self.pages.insert(seq / PAGE);
+        }
+    }
+
+    fn left(&mut self, seq: Seq) {
+        let page = Some(seq / PAGE);
+        if self.left != page {
+            self.left = page;
+            self.pages.insert(seq / PAGE);
+        }
+    }
 }
 
 impl<T> Default for Waiting<T> {
@@ -51,7 +79,7 @@ impl<T> Default for Waiting<T> {
             by_seq: BTreeMap::new(),
             next: 0,
             is_unclocked: false,
-            touched: BTreeSet::new(),
+            touched: Touched::default(),
             kept: BTreeSet::new(),
         }
     }
@@ -74,23 +102,23 @@ impl<T: Waits> Waiting<T> {
         let arrived = clock.unwrap_or(UNCLOCKED);
         self.held.insert((time, seq), Held { of, arrived });
         self.by_seq.insert(seq, time);
-        self.touched.insert(seq / PAGE);
+        self.touched.came(seq);
     }
 
     /// Takes the oldest out, if it is before a time.
     pub(super) fn pop_before(&mut self, time: i64) -> Option<(i64, Seq, T)> {
-        let ((first, seq), _) = self.held.first_key_value()?;
-        let (first, seq) = (*first, *seq);
-        if first >= time {
+        let first = self.held.first_entry()?;
+        if first.key().0 >= time {
             return None;
         }
-        self.take(first, seq)
+        let ((time, seq), held) = first.remove_entry();
+        Some(self.taken(time, seq, held))
     }
 
     /// Takes the oldest out, whatever its time.
     pub(super) fn pop(&mut self) -> Option<(i64, Seq, T)> {
-        let (time, seq) = self.held.first_key_value().map(|(at, _)| *at)?;
-        self.take(time, seq)
+        let ((time, seq), held) = self.held.pop_first()?;
+        Some(self.taken(time, seq, held))
     }
 
     /// Takes one out that has waited for so long when the gateway's clock says `now`.
@@ -101,14 +129,14 @@ impl<T: Waits> Waiting<T> {
         if arrived.saturating_add(wait) > now {
             return None;
         }
-        self.take(time, seq)
+        let held = self.held.remove(&(time, seq))?;
+        Some(self.taken(time, seq, held))
     }
 
-    fn take(&mut self, time: i64, seq: Seq) -> Option<(i64, Seq, T)> {
-        let held = self.held.remove(&(time, seq))?;
+    fn taken(&mut self, time: i64, seq: Seq, held: Held<T>) -> (i64, Seq, T) {
         self.by_seq.remove(&seq);
-        self.touched.insert(seq / PAGE);
-        Some((time, seq, held.of))
+        self.touched.left(seq);
+        (time, seq, held.of)
     }
 
     /// The gateway's clock says this: what came before it said anything has come now.
@@ -119,7 +147,7 @@ impl<T: Waits> Waiting<T> {
         for ((_, seq), held) in &mut self.held {
             if held.arrived == UNCLOCKED {
                 held.arrived = now;
-                self.touched.insert(seq / PAGE);
+                self.touched.left(*seq);
             }
         }
     }
@@ -129,17 +157,17 @@ impl<T: Waits> Waiting<T> {
         for ((_, seq), held) in &mut self.held {
             held.arrived = UNCLOCKED;
             self.is_unclocked = true;
-            self.touched.insert(seq / PAGE);
+            self.touched.left(*seq);
         }
     }
 
     pub(super) fn changed_bytes(&self) -> usize {
-        self.touched.len() * PAGE as usize * 24
+        self.touched.pages.len() * PAGE as usize * 24
     }
 
     pub(super) fn encode(&mut self, prefix: &[u8], writer: &mut StateWriter<'_>) {
         let mut blob = Vec::new();
-        for page in std::mem::take(&mut self.touched) {
+        for page in std::mem::take(&mut self.touched).pages {
             let key = [prefix, &page.to_be_bytes()].concat();
             blob.clear();
             for (seq, time) in self.by_seq.range(page * PAGE..(page + 1) * PAGE) {

@@ -16,7 +16,7 @@ use crate::table::Row;
 
 /// Where Debian has a version's programs.
 const VERSIONS: &str = "/usr/lib/postgresql";
-const USER: &str = "forebay";
+pub(crate) const USER: &str = "forebay";
 /// Bytes of blocks per reading, roughly and at the least: the backlog is long enough.
 const BYTES_PER_READING: u64 = 4;
 /// Readings that are committed before the clock runs: the start is over.
@@ -27,16 +27,16 @@ const PEER: &str = "CREATE TABLE peer (time timestamptz, gateway int, device byt
     INSERT INTO peer SELECT to_timestamp(n / 10.0), 1, '\\x0123456789abcdef', 1, n, n % 7, \
     n / 100.0, 0, 1, n FROM generate_series(1, ROWS) n";
 
-struct Server {
+pub(crate) struct Server {
     /// Ended by SIGINT, its fast shutdown, when dropped.
     process: Process,
     bin: PathBuf,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 pub(super) fn run(forebay: &Path, dir: &Path, sizes: Sizes) -> Result<Vec<Row>, String> {
     rig::fresh_dir(dir)?;
-    let server = Server::start(dir)?;
+    let server = Server::start(dir, &[])?;
     let started = Instant::now();
     server.sql(&PEER.replace("ROWS", &sizes.rows.to_string()))?;
     let alone = sizes.rows as f64 / started.elapsed().as_secs_f64();
@@ -93,7 +93,8 @@ pub(super) fn run(forebay: &Path, dir: &Path, sizes: Sizes) -> Result<Vec<Row>, 
 }
 
 impl Server {
-    fn start(dir: &Path) -> Result<Self, String> {
+    /// One with more arguments; it answers when this returns.
+    pub(crate) fn start(dir: &Path, more: &[&str]) -> Result<Self, String> {
         let bin = programs()?;
         let port = rig::free_port()?;
         let data = dir.join("server");
@@ -112,7 +113,7 @@ impl Server {
         ]))?;
         let mut command = as_postgres(&bin.join("postgres"));
         command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
-        command.args(["-c", "unix_socket_directories="]);
+        command.args(["-c", "unix_socket_directories="]).args(more);
         let server = Self {
             process: Process::start("postgres", command, dir)?,
             bin,
@@ -122,12 +123,17 @@ impl Server {
         Ok(server)
     }
 
-    fn sql(&self, text: &str) -> Result<(), String> {
-        done(
-            Command::new(self.bin.join("psql"))
-                .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER])
-                .args(["-q", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", text]),
-        )
+    pub(crate) fn sql(&self, text: &str) -> Result<(), String> {
+        done(self.psql().args(["-c", text]))
+    }
+
+    /// A client that ends at the first error.
+    pub(crate) fn psql(&self) -> Command {
+        let mut command = Command::new(self.bin.join("psql"));
+        command
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER])
+            .args(["-q", "-v", "ON_ERROR_STOP=1", "-d", "postgres"]);
+        command
     }
 }
 

@@ -14,14 +14,14 @@ const END_MAX: Duration = Duration::from_secs(20);
 
 /// A running program.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     name: &'static str,
     child: Child,
 }
 
 impl Process {
     /// Starts it; what it prints stands in `<dir>/<name>.log`.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &'static str,
         mut command: Command,
         dir: &Path,
@@ -107,7 +107,7 @@ impl Drop for Process {
 }
 
 /// Waits until `of` gives something.
-pub(super) fn wait_for<T>(what: &str, mut of: impl FnMut() -> Option<T>) -> Result<T, String> {
+pub(crate) fn wait_for<T>(what: &str, mut of: impl FnMut() -> Option<T>) -> Result<T, String> {
     let started = Instant::now();
     loop {
         if let Some(found) = of() {

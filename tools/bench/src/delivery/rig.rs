@@ -43,7 +43,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-pub(super) fn fresh_dir(dir: &Path) -> Result<(), String> {
+pub(crate) fn fresh_dir(dir: &Path) -> Result<(), String> {
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(format!("{}: {error}", dir.display()));
