@@ -98,6 +98,8 @@ fn config(text: &[u8], partitions: u16) -> GatewayConfig {
         space: SpaceConfig::default(),
         clock: ClockRules::default(),
         device_log: 0,
+        sources: Vec::new(),
+        tables: Vec::new(),
     }
 }
 
@@ -215,6 +217,8 @@ impl Run {
             | Effect::Publish { .. }
             | Effect::BrokerReset(..)
             | Effect::DeviceLog { .. }
+            | Effect::SourceStart { .. }
+            | Effect::ChangesDurable { .. }
             | Effect::Stop(_) => panic!("{effect:?}"),
         }
         Ok(())

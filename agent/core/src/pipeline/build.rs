@@ -29,6 +29,8 @@ pub(crate) struct Live {
     pub slot: u32,
     /// As it was given, to be kept.
     pub text: Vec<u8>,
+    /// That it writes, of each view in the order of the config.
+    pub topics: Vec<Option<TopicId>>,
 }
 
 /// See the module.
@@ -38,8 +40,6 @@ pub(crate) struct Build {
     pub(super) pipeline: Live,
     /// Windows that get a new topic though their definition is the same.
     pub(super) renews: BTreeSet<String>,
-    /// Of each window.
-    pub(super) topics: Vec<Option<TopicId>>,
     pub(super) founding: Founding,
 }
 
@@ -187,15 +187,16 @@ impl Gateway {
         self.live = build.pipeline;
     }
 
-    /// Windows whose names stand for other topics when a build takes over.
+    /// Views whose names stand for other topics when a build takes over.
     fn moved(&self, build: &Build) -> Vec<(String, TopicId, Moved)> {
-        let (old, new) = (&self.live.engine, &build.pipeline.engine);
+        let names: BTreeMap<TopicId, String> = self.topics.windows().collect();
+        let before = self.live.topics.iter().flatten();
+        let before = before.filter_map(|topic| Some((names.get(topic)?.as_str(), *topic)));
+        let before: BTreeMap<&str, TopicId> = before.collect();
         let mut all = Vec::new();
-        for (at, window) in new.windows.iter().enumerate() {
-            let before = old.windows.iter().position(|w| w.name == window.name);
-            let before = before.and_then(|at| self.topics.topic_of(old, at));
-            let after = build.topics.get(at).copied().flatten();
-            if let Some((from, to)) = before.zip(after).filter(|(from, to)| from != to) {
+        for to in build.pipeline.topics.iter().flatten().copied() {
+            let name = names.get(&to).map_or("", String::as_str);
+            if let Some(from) = before.get(name).copied().filter(|from| *from != to) {
                 let next = self.partitions().map(|partition| {
                     let at = TopicPartition {
                         topic: to,
@@ -204,7 +205,7 @@ impl Gateway {
                     (partition, self.commit.next(at))
                 });
                 let next = next.collect();
-                all.push((window.name.clone(), from, Moved { to, next }));
+                all.push((name.to_owned(), from, Moved { to, next }));
             }
         }
         all

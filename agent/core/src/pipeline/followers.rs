@@ -7,6 +7,7 @@ use crate::effect::{Effect, QueryId};
 use crate::follow::{Follow, FollowNext, FollowOf, FollowRequest};
 use crate::limits::FOLLOWERS_MAX;
 use crate::log::key::{StoredBlock, TopicPartition};
+use crate::log::topic::CHANGES;
 use crate::units::{Mono, Offset, PartitionId, TopicId};
 
 impl Gateway {
@@ -39,7 +40,8 @@ impl Gateway {
                 .map_or_else(String::new, |n| (*n).to_owned())
         };
         // What a reader began with it reads to its end.
-        let before = request.topic.filter(|topic| names.contains_key(topic));
+        let is_known = |topic: &TopicId| names.contains_key(topic);
+        let before = request.topic.filter(is_known);
         let topic = before.unwrap_or(named);
         let moved = self
             .moved
@@ -55,23 +57,24 @@ impl Gateway {
     }
 
     fn named(&self, request: &FollowRequest) -> Result<(TopicId, Option<String>), String> {
-        let engine = &self.live.engine;
-        let table = request.table.clone();
-        let window = engine
-            .windows
-            .iter()
-            .position(|window| window.name == request.stream);
-        let of_window = window.and_then(|at| self.topics.topic_of(engine, at));
+        let (name, table) = (&request.stream, request.table.clone());
+        let names: BTreeMap<TopicId, String> = self.topics.windows().collect();
+        let mut live = self.live.topics.iter().flatten();
+        let of_view = live.find(|topic| names.get(topic) == Some(name)).copied();
         let mut streams = self.topics.streams();
-        let of_wire = streams.find(|(_, wire)| *wire == request.stream);
-        let of_wire = of_wire.map(|(topic, _)| topic);
-        match of_window.or(of_wire) {
+        let of_wire = streams.find(|(_, wire)| *wire == name);
+        let found = of_view.or(of_wire.map(|(topic, _)| topic));
+        let mut tables = self.live.engine.tables.iter();
+        let is_table = tables.any(|table| table.name == *name);
+        match found {
             Some(topic) => Ok((topic, table)),
+            None if is_table => Ok((CHANGES, Some(name.clone()))),
             None => {
-                let known: Vec<&str> = self.topics.streams().map(|(_, name)| name).collect();
+                let streams = self.topics.streams().map(|(_, name)| name);
+                let tables = self.live.engine.tables.iter();
+                let known: Vec<&str> = streams.chain(tables.map(|table| &*table.name)).collect();
                 Err(format!(
-                    "no stream is called \"{}\": there are {}",
-                    request.stream,
+                    "no stream is called \"{name}\": there are {}",
                     known.join(", ")
                 ))
             }

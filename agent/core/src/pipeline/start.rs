@@ -67,7 +67,7 @@ impl Gateway {
         start.notes.extend(note.into_iter().chain(accounts_note));
         start.keep(entries);
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
-        let plan = Plan::of(&config, pipelines, meta, anew);
+        let mut plan = Plan::of(&config, pipelines, meta, anew);
         start.keep(plan.entries(meta));
         let of_live = of_slot(plan.live.slot, meta);
         let derived = start.assign(&mut topics, &plan.live.engine);
@@ -79,6 +79,7 @@ impl Gateway {
         } else {
             derived
         };
+        plan.live.topics.clone_from(&derived);
         let crossing = (&config, &plan.live.engine, plan.live.slot);
         let (exchange, by_device, of_readers) =
             start.divide(crossing, derived.clone(), &layouts, &of_live);
@@ -270,9 +271,9 @@ impl Start {
                 engine: engine.clone(),
                 slot,
                 text: text.clone(),
+                topics: of_build,
             },
             renews: plan.renews.keys().cloned().collect(),
-            topics: of_build,
             // With that of the start.
             founding: Founding::Durable,
         })
@@ -355,6 +356,7 @@ impl Plan {
                 engine: wanted.unwrap_or_else(|| new.clone()),
                 slot,
                 text: pipelines.text.clone(),
+                topics: Vec::new(),
             },
             build: builds.then(|| (new.clone(), pipelines.text)),
             renews,

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::build::{Build, Live};
 use super::{Founding, Gateway};
-use crate::engine::config::EngineConfig;
 use crate::exchange::CROSSING_PARTITION;
 use crate::log::topic::{DERIVED_FIRST, LATE, QUARANTINE};
 use crate::query::Answer;
@@ -39,12 +38,8 @@ impl State {
 
 impl Gateway {
     fn state_of(&self, topic: TopicId) -> State {
-        let of = |engine: &EngineConfig| {
-            let mut all = 0..engine.windows.len();
-            all.any(|at| self.topics.topic_of(engine, at) == Some(topic))
-        };
-        let builds = |build: &Build| build.topics.contains(&Some(topic));
-        if of(&self.live.engine) {
+        let builds = |build: &Build| build.pipeline.topics.contains(&Some(topic));
+        if self.live.topics.contains(&Some(topic)) {
             State::Live
         } else if self.build.as_ref().is_some_and(builds) {
             State::Building
@@ -171,7 +166,6 @@ impl Gateway {
                  `forebay replay --view`",
             ));
         }
-        let before = self.topics.topic_of(&engine, at);
         let prepared = self.topics.prepare(&engine, at);
         let (topic, entry) = prepared.map_err(|error| error.to_string())?;
         let mut entries: Vec<_> = entry.into_iter().collect();
@@ -181,11 +175,8 @@ impl Gateway {
             .into_iter()
             .collect();
         entries.extend(begins.clone());
-        let mut topics: Vec<_> = (0..engine.windows.len())
-            .map(|at| self.topics.topic_of(&engine, at))
-            .collect();
-        let mut muted = muted(&topics);
-        muted.extend(before);
+        let mut topics = self.live.topics.clone();
+        let muted = muted(&topics);
         topics[at] = Some(topic);
         let of = (&self.commit, now);
         let layouts = (self.readers.layouts().clone(), false);
@@ -201,9 +192,9 @@ impl Gateway {
                 engine,
                 slot: self.live.slot + 1,
                 text: self.live.text.clone(),
+                topics,
             },
             renews: [name.to_owned()].into(),
-            topics,
             founding: Founding::Given,
         });
         Ok(json!({ "stream": wire, "topic": topic.0 }))

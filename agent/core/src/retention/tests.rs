@@ -122,6 +122,38 @@ fn disk(free_bytes: u64) -> StoreEvent {
 }
 
 #[test]
+fn all_of_a_dropped_topic_goes_and_is_counted() {
+    // Nobody has it, and it may lose nothing.
+    let mut retention = start(config(policy(1 << 20, WhenFull::Block)), 3, 100);
+    assert_eq!(retention.poll(progress(0, 0), Mono(0)), []);
+    retention.drop_topic(READINGS);
+    let removed = retention.poll(progress(0, 0), Mono(0));
+    assert_eq!(generations(&removed), [1, 2, 3]);
+    assert_eq!(retention.counts(AT).dropped, 3 * RECORDS);
+    let sealed = StoreEvent::Sealed(vec![segment(3, 100)]);
+    retention.on_event(&sealed, |_| None, Mono(0));
+    let removed = retention.poll(progress(0, 0), Mono(0));
+    assert_eq!(generations(&removed), [4], "what was not sealed yet");
+    retention.drop_topic(TopicId(99));
+}
+
+#[test]
+fn a_topic_that_is_new_has_the_policy_of_its_name() {
+    let mut space = config(policy(1 << 20, WhenFull::Block));
+    space
+        .topics
+        .insert("w".into(), policy(77, WhenFull::DropOldest));
+    let mut retention = start(space, 0, 0);
+    retention.add_topic(TopicId(17), "w");
+    retention.add_topic(READINGS, "w");
+    let quotas = retention
+        .topics()
+        .map(|topic| (topic.topic, topic.policy.quota_bytes));
+    let quotas: BTreeMap<_, _> = quotas.collect();
+    assert_eq!((quotas[&TopicId(17)], quotas[&READINGS]), (77, 1 << 20));
+}
+
+#[test]
 fn what_goes_for_the_quota() {
     use WhenFull::{Block, DropOldest, RejectNew};
     // Ten segments of 100 bytes; the quota, what was delivered, and what goes.

@@ -55,41 +55,32 @@ pub(super) struct ReplayArgs {
     json: bool,
 }
 
-/// A window's stream before and after.
-#[derive(Debug, PartialEq, Eq)]
-struct Renewed {
-    before: String,
-    after: String,
-    topic: TopicId,
-}
-
 /// Runs the command.
 pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     let ready = Config::load(&args.config)
         .map_err(|error| error.to_string())
         .and_then(|config| Ok((renew(&config, &args.view, args.from)?, config)));
-    let (renewed, config) = match ready {
+    let ((before, at), config) = match ready {
         Ok(ready) => ready,
         Err(text) => {
             fail(&text);
             return ExitCode::from(EXIT_CONFIG);
         }
     };
-    match build(config, renewed.topic) {
-        Ok(rows) if args.json => {
-            let Renewed { before, after, .. } = renewed;
+    match build(config, at) {
+        Ok((after, rows)) if args.json => {
             print_line(&json!({ "stream": after, "rows": rows, "before": before }).to_string())
         }
-        Ok(rows) => print_line(&format!(
-            "{} has {rows} rows; the rows before stand in {}",
-            renewed.after, renewed.before
+        Ok((after, rows)) => print_line(&format!(
+            "{after} has {rows} rows; the rows before stand in {before}"
         )),
         Err(text) => fail(&text),
     }
 }
 
 /// Notes that a window's rows are to be made anew: the next start of an agent does it.
-fn renew(config: &Config, view: &str, from: Option<EventTime>) -> Result<Renewed, String> {
+/// Gives the stream that it has, and its place in the config.
+fn renew(config: &Config, view: &str, from: Option<EventTime>) -> Result<(String, usize), String> {
     let windows = &config.engine.windows;
     let at = windows.iter().position(|window| window.name == view);
     let at = at.ok_or_else(|| {
@@ -112,17 +103,10 @@ fn renew(config: &Config, view: &str, from: Option<EventTime>) -> Result<Renewed
         ));
     }
     let before = name_of(&table, topic);
-    let prepared = table.prepare(&config.engine, at);
-    let (topic, _) = prepared.map_err(|error| error.to_string())?;
-    let after = name_of(&table, topic);
     // It holds the lock.
     drop(reader);
     write(data_dir, config, vec![renew_entry(view, from)])?;
-    Ok(Renewed {
-        before,
-        after,
-        topic,
-    })
+    Ok((before, at))
 }
 
 fn name_of(table: &TopicTable, topic: TopicId) -> String {
@@ -140,8 +124,8 @@ fn write(data_dir: &Path, config: &Config, meta: Vec<Entry>) -> Result<(), Strin
     written.map_err(|error| error.to_string())
 }
 
-/// Lets an agent compute what is there; how many rows the topic has then.
-fn build(mut config: Config, topic: TopicId) -> Result<u64, String> {
+/// Lets an agent compute what is there; the window's stream then, and its rows.
+fn build(mut config: Config, at: usize) -> Result<(String, u64), String> {
     config.device_ports.clear();
     config.forward.clear();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -157,7 +141,10 @@ fn build(mut config: Config, topic: TopicId) -> Result<u64, String> {
         built.then_some(()).ok_or_else(|| String::from(unbuilt))
     })?;
     let reader = stopped(&config.agent.data_dir)?;
-    let heads = reader.heads.iter();
-    let rows = heads.filter(|(at, _)| at.topic == topic);
-    Ok(rows.map(|(_, head)| head.0).sum())
+    let table = TopicTable::restore(&reader.meta, &reader.heads);
+    let topic = table.topic_of(&config.engine, at);
+    let topic = topic.ok_or_else(|| String::from("the window has no stream"))?;
+    let heads = reader.heads.iter().filter(|(at, _)| at.topic == topic);
+    let rows = heads.map(|(_, head)| head.0).sum();
+    Ok((name_of(&table, topic), rows))
 }
