@@ -6,12 +6,14 @@
 //! Always: the lines are the same in any order of arrival inside the out-of-order bound.
 //! A reading below the watermark of its scope is late. Where the device is in the key each
 //! device has its own watermark, else all share one. A row of a window comes in when it is
-//! final, as a pair that was written is not taken back.
+//! final, as a pair that was written is not taken back; where tables are in its key, once
+//! they are known.
 //!
 //! Bound: what can still match, at most [`crate::limits::JOIN_HELD_MAX`] items; of a
 //! series 6 bytes. Knows no tables.
 
 mod held;
+mod input;
 mod pairs;
 mod unfinished;
 
@@ -20,22 +22,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::held::Held;
+use self::input::{Input, tables_of};
 use self::pairs::{Found, Pairs, Rule, Side};
 use self::unfinished::{Unfinished, WindowId, WindowRow};
-use crate::engine::config::{
-    EngineConfig, JoinColumn, JoinInput, JoinSource, JoinSpec, WindowKind,
-};
+use crate::engine::config::{EngineConfig, JoinColumn, JoinSpec};
 use crate::engine::counters::Taken;
 use crate::engine::device::Step;
-use crate::engine::filter::{Filter, Maybe};
 use crate::engine::join::{FedRow, FedRows, FedSides, JoinKernel, JoinOut};
-use crate::engine::joined::{self, JoinKey, JoinedRow, Mark, WindowSide};
-use crate::engine::kernel::{Turn, final_delay};
+use crate::engine::joined::{self, JoinKey, JoinedRow, Mark};
+use crate::engine::kernel::Turn;
 use crate::engine::lookup::key_text;
-use crate::engine::route::{DeviceId, Scope, Series, SeriesId, Slot, push_tight};
+use crate::engine::route::{DeviceId, Scope, Series, Slot, push_tight};
 use crate::engine::state::{self, StateError, StateReader, StateWriter};
 use crate::engine::table::Tables;
-use crate::engine::value;
 use crate::log::bytes::{put_varint, put_zigzag};
 use crate::units::Span;
 
@@ -54,6 +53,11 @@ pub(super) struct Interval {
     unfinished: Unfinished,
     /// Watermark over all devices as this join last saw it.
     all: i64,
+    /// Tables in the keys of windows that it reads: their rows come no sooner than these
+    /// are known.
+    tables: Vec<u16>,
+    /// Up to where all of these are; never goes back.
+    known: i64,
     /// Rows of windows that came too late.
     late_derived: u64,
     /// What this step has found so far.
@@ -63,122 +67,6 @@ pub(super) struct Interval {
 
 const NOT_TAKEN: Slot = Slot::MAX;
 
-/// One side.
-#[derive(Debug)]
-struct Input {
-    source: JoinSource,
-    filter: Option<Filter>,
-    /// Of readings, by series.
-    taken: Vec<Maybe>,
-    /// Of rows of windows: how far they are behind the watermark when they are final.
-    delay: i64,
-    /// They are lines, which are final at once.
-    are_lines: bool,
-    names: WindowKeys,
-}
-
-/// The keys of a window, in order of first sight.
-#[derive(Debug, Default)]
-struct WindowKeys {
-    numbers: BTreeMap<WindowKey, u32>,
-    keys: Vec<WindowKey>,
-    kept: usize,
-}
-
-/// A series of the key, and what it has from tables beside.
-type WindowKey = (SeriesId, Option<Arc<str>>);
-
-impl WindowKeys {
-    fn number(&mut self, key: &WindowKey) -> u32 {
-        if let Some(number) = self.numbers.get(key) {
-            return *number;
-        }
-        let next = u32::try_from(self.keys.len()).expect("fewer keys than rows that were held");
-        self.numbers.insert(key.clone(), next);
-        self.keys.push(key.clone());
-        next
-    }
-}
-
-impl Input {
-    fn new(input: &JoinInput, config: &EngineConfig) -> Self {
-        let (delay, are_lines) = match input.from {
-            JoinSource::Readings | JoinSource::Table(_) => (0, false),
-            JoinSource::Window(from) => {
-                let window = &config.windows[usize::from(from)];
-                let are_lines = match window.kind {
-                    WindowKind::Sliding { .. } | WindowKind::Rows { .. } => true,
-                    WindowKind::Tumbling(_)
-                    | WindowKind::Hopping { .. }
-                    | WindowKind::Session { .. } => false,
-                };
-                (final_delay(window, config), are_lines)
-            }
-        };
-        Self {
-            source: input.from,
-            filter: input.filter.clone(),
-            taken: Vec::new(),
-            delay,
-            are_lines,
-            names: WindowKeys::default(),
-        }
-    }
-
-    fn reads_windows(&self) -> bool {
-        matches!(self.source, JoinSource::Window(_))
-    }
-
-    /// Takes note of a series; whether anything of it may come in.
-    fn add_series(&mut self, series: &Series) -> bool {
-        let (device, channel) = (&*series.names.device, &*series.names.channel);
-        match self.source {
-            JoinSource::Window(_) => true,
-            JoinSource::Table(_) => false,
-            JoinSource::Readings => {
-                let filter = self.filter.as_ref();
-                let taken = filter.map_or(Maybe::Yes, |f| f.takes_series(device, channel));
-                push_tight(&mut self.taken, taken);
-                taken != Maybe::No
-            }
-        }
-    }
-
-    /// Whether a reading comes in on this side.
-    #[inline]
-    fn takes(&self, series: &Series, value: f64) -> bool {
-        match self.taken.get(series.id.index()) {
-            None | Some(Maybe::No) => false,
-            Some(Maybe::Yes) => true,
-            Some(Maybe::ByValue) => self.accepts(series, value::option(value)),
-        }
-    }
-
-    fn accepts(&self, series: &Series, value: Option<f64>) -> bool {
-        let names = &series.names;
-        let filter = self.filter.as_ref();
-        filter.is_none_or(|filter| filter.takes(&names.device, &names.channel, value))
-    }
-
-    fn shown(&self, held: &Held) -> joined::Side {
-        if !self.reads_windows() {
-            return joined::Side::Reading {
-                series: SeriesId(held.of),
-                time: held.time,
-                value: held.value,
-            };
-        }
-        let (series, columns) = self.names.keys[held.of as usize].clone();
-        joined::Side::Window(WindowSide {
-            series,
-            columns,
-            start: held.start,
-            end: held.time.saturating_add(i64::from(!self.are_lines)),
-            value: held.value,
-        })
-    }
-}
-
 impl Interval {
     /// `lower` is not above `upper`.
     pub(super) fn new(
@@ -187,6 +75,10 @@ impl Interval {
         config: &EngineConfig,
     ) -> Self {
         let sides = [&spec.left, &spec.right].map(|input| Input::new(input, config));
+        let inputs = [&spec.left, &spec.right].into_iter();
+        let tables: Vec<u16> = inputs
+            .flat_map(|input| tables_of(input.from, config))
+            .collect();
         let rule = Rule {
             lower: lower.0,
             upper: upper.0,
@@ -203,6 +95,12 @@ impl Interval {
             pairs: Pairs::new(rule),
             unfinished: Unfinished::default(),
             all: i64::MIN,
+            known: if tables.is_empty() {
+                i64::MAX
+            } else {
+                i64::MIN
+            },
+            tables,
             late_derived: 0,
             found: Vec::new(),
             is_touched: false,
@@ -309,9 +207,18 @@ impl Interval {
         self.pairs.take(row.slot, id.side, held, &mut self.found);
     }
 
+    /// How far the tables are known now; gives how far they were before.
+    fn move_on(&mut self, tables: &Tables) -> i64 {
+        let before = self.known;
+        let known = self.tables.iter().map(|table| tables.known_until(*table));
+        self.known = known.min().unwrap_or(i64::MAX).max(before);
+        before
+    }
+
     /// The watermark of a scope is here now.
     #[inline]
     fn settle(&mut self, scope: Scope, watermark: i64) {
+        let watermark = watermark.min(self.known);
         while let Some(row) = self.unfinished.next_final(scope, watermark) {
             self.take_final(row);
         }
@@ -379,6 +286,14 @@ fn key_order((keys, series): (&[JoinKey], &[Series]), a: Slot, b: Slot) -> Order
     text(a).cmp(&text(b))
 }
 
+/// The watermark of a device after a turn.
+fn after(turn: &Turn<'_>, scope: Scope) -> i64 {
+    let moved = turn
+        .moved
+        .binary_search_by_key(&scope, |(scope, _, _)| *scope);
+    moved.map_or_else(|_| (turn.before)(scope), |at| turn.moved[at].2)
+}
+
 fn rows_of<'a>(fed: &FedSides<'a>, side: Side) -> Option<FedRows<'a>> {
     match side {
         Side::Left => fed.left,
@@ -406,6 +321,7 @@ impl JoinKernel for Interval {
         out: &mut JoinOut,
     ) {
         self.is_touched = true;
+        self.move_on(step.tables);
         let mut next = [0; 2];
         for (index, vote) in votes.iter_mut().enumerate() {
             let moved = &step.moves[index];
@@ -421,6 +337,7 @@ impl JoinKernel for Interval {
                 let next = &mut next[side as usize];
                 while rows.cause(*next) == Some(index as u32) {
                     if let Some(row) = rows.get(*next) {
+                        let before = before.min(self.known);
                         self.take_row(side, &row, step.series, before);
                     }
                     *next += 1;
@@ -443,6 +360,7 @@ impl JoinKernel for Interval {
 
     fn on_turn(&mut self, turn: &Turn<'_>, fed: &FedSides<'_>, out: &mut JoinOut) {
         self.is_touched = true;
+        let known_before = self.move_on(turn.tables);
         for side in Side::BOTH {
             let Some(rows) = rows_of(fed, side) else {
                 continue;
@@ -453,6 +371,7 @@ impl JoinKernel for Interval {
                     true => (turn.before)(self.pairs.scope_of(slot)),
                     false => self.all,
                 };
+                let before = before.min(known_before);
                 let scope = self.take_row(side, &row, turn.series, before);
                 self.settle(scope, before);
             }
@@ -460,6 +379,11 @@ impl JoinKernel for Interval {
         if self.by_device {
             for (scope, _, after) in turn.moved {
                 self.settle(*scope, *after);
+            }
+            if self.known > known_before {
+                // Those whose watermark was held back.
+                let scopes = self.pairs.scopes();
+                (0..scopes).for_each(|scope| self.settle(scope, after(turn, scope)));
             }
             turn.silent
                 .iter()
@@ -497,6 +421,7 @@ impl JoinKernel for Interval {
         let of = |kind: u8| [&prefix[..], &[kind]].concat();
         let mut blob = Vec::new();
         put_zigzag(&mut blob, self.all);
+        put_zigzag(&mut blob, self.known);
         put_varint(&mut blob, self.late_derived);
         put_varint(&mut blob, self.pairs.crowded);
         writer.put(&of(HEAD), &blob);
@@ -520,6 +445,7 @@ impl JoinKernel for Interval {
         let of = |kind: u8| [&prefix[..], &[kind]].concat();
         reader.each(&of(HEAD), |_, from| {
             self.all = from.zigzag()?;
+            self.known = from.zigzag()?;
             self.late_derived = from.varint()?;
             self.pairs.crowded = from.varint()?;
             Ok(())
@@ -557,45 +483,3 @@ const HEAD: u8 = 0;
 const PAGE: u8 = 1;
 const UNFINISHED: u8 = 2;
 const NAMES: u8 = 3;
-
-impl WindowKeys {
-    fn encode(&mut self, key: &[u8], writer: &mut StateWriter<'_>) {
-        if self.kept == self.keys.len() {
-            return;
-        }
-        self.kept = self.keys.len();
-        let mut blob = Vec::new();
-        for (series, columns) in &self.keys {
-            put_varint(&mut blob, series.0.into());
-            let columns = columns.as_deref().unwrap_or("");
-            state::put_len(&mut blob, columns.len());
-            blob.extend_from_slice(columns.as_bytes());
-        }
-        writer.put(key, &blob);
-    }
-
-    fn decode(
-        &mut self,
-        key: &[u8],
-        series_known: usize,
-        reader: &StateReader,
-    ) -> Result<(), StateError> {
-        reader.each(key, |_, from| {
-            while !from.is_at_end() {
-                let series = state::u32(from)?;
-                let len = state::len(from)?;
-                let columns = std::str::from_utf8(from.take(len)?);
-                let columns = columns.map_err(|_| from.malformed())?;
-                let columns = (!columns.is_empty()).then(|| columns.into());
-                let number = self.keys.len();
-                let given = self.number(&(SeriesId(series), columns)) as usize;
-                if series as usize >= series_known || given != number {
-                    return Err(from.malformed());
-                }
-            }
-            Ok(())
-        })?;
-        self.kept = self.keys.len();
-        Ok(())
-    }
-}

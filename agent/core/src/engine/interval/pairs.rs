@@ -177,6 +177,10 @@ impl Pairs {
         self.keys.len()
     }
 
+    pub(super) fn scopes(&self) -> Scope {
+        Scope::try_from(self.due.len()).expect("as many as devices")
+    }
+
     pub(super) fn held(&self) -> usize {
         self.held
     }

@@ -34,7 +34,7 @@ fn expected(spec: &WindowSpec, size: i64, steps: &[Step]) -> Vec<String> {
             Step::Change(c) if c.table == 0 && c.key == reading.device && !c.is_heartbeat => {
                 Some(c)
             }
-            _ => None,
+            Step::Change(_) | Step::Reading(_) | Step::Clock(_) | Step::Watermark(..) => None,
         });
         let held = versions.filter(|c| c.time <= reading.time);
         let row = held.max_by_key(|c| c.time).and_then(|c| c.row);

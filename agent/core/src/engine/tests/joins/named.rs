@@ -629,7 +629,7 @@ fn nothing_leaks() {
     assert!(engine.forced().next().is_none());
     let mut engine = restart(&mut engine, &config, &mut kept);
     assert_eq!(engine.state_rows(), 0);
-    let bytes: usize = kept.iter().map(|(_, value)| value.len()).sum();
+    let bytes: usize = kept.values().map(Vec::len).sum();
     assert!(bytes < 300 * 200, "{bytes} bytes of state for nothing");
     assert!(engine.take_changes().is_empty());
 }

@@ -2,7 +2,9 @@
 //! often the windows wrote before.
 
 use super::*;
-use crate::engine::config::{Aggregate, Bounds, Emit, KeySpec, Source, WindowKind, WindowSpec};
+use crate::engine::config::{
+    Aggregate, Bounds, Emit, KeyColumn, KeySpec, Source, WindowKind, WindowSpec,
+};
 use crate::engine::row::{Cell, RowView};
 use crate::engine::tests::{hopping, sliding, tumbling};
 
@@ -25,6 +27,8 @@ fn row(view: &RowView<'_>) -> Row {
         let name = name.as_ref()?;
         Some(format!("\"{what}\":\"{name}\","))
     });
+    let columns = view.columns.iter().map(|column| &column[1..]);
+    let columns: String = columns.map(|column| format!("{column},")).collect();
     let times = match view.window() {
         Some((start, end)) => format!("\"start\":{},\"end\":{}", json(start), json(end)),
         None => format!("\"time\":{}", json(view.time())),
@@ -42,7 +46,10 @@ fn row(view: &RowView<'_>) -> Row {
     }
     let value = String::from_utf8(value).expect("JSON is UTF-8");
     Row {
-        shown: format!("{{{}{times},\"value\":{value}}}", names.collect::<String>()),
+        shown: format!(
+            "{{{}{columns}{times},\"value\":{value}}}",
+            names.collect::<String>()
+        ),
         time: view.time().0,
         device,
         channel,
@@ -85,21 +92,32 @@ fn any_window(channel: &'static str) -> impl Strategy<Value = WindowSpec> {
 
 fn run(
     config: &EngineConfig,
-    readings: &[Reading],
+    steps: &[Step],
     batch_max: usize,
     restarts: &[bool],
 ) -> (Rows, Engine) {
     let mut engine = Engine::new(config);
     let (mut batch, mut rows, mut kept) = (Batch::new(), Rows::new(), Kept::new());
-    for (nth, of) in readings.iter().enumerate() {
-        let series = engine.series(of.device, of.channel).expect("a short name");
-        batch.push(series, EventTime(of.time), of.value.map(f64::from), None);
-        let restarts = restarts.get(nth).is_some_and(|restarts| *restarts);
-        if batch.len() == batch_max || restarts {
+    for (nth, step) in steps.iter().enumerate() {
+        if batch.len() == batch_max || !matches!(step, Step::Reading(_)) {
             engine.on_batch(&batch, &mut rows);
             batch.clear();
         }
-        if restarts {
+        match step {
+            Step::Reading(of) => {
+                let series = engine.series(of.device, of.channel);
+                let (series, value) = (series.expect("a short name"), of.value.map(f64::from));
+                batch.push(series, EventTime(of.time), value, None);
+            }
+            Step::Change(change) => {
+                let name = &config.tables[change.table].name;
+                engine.on_change(&change.as_written(name), &mut rows);
+            }
+            Step::Clock(_) | Step::Watermark(..) => panic!("time moves by itself"),
+        }
+        if restarts.get(nth).is_some_and(|restarts| *restarts) {
+            engine.on_batch(&batch, &mut rows);
+            batch.clear();
             engine = restart(&mut engine, config, &mut kept);
         }
     }
@@ -109,7 +127,7 @@ fn run(
 }
 
 /// The final rows of a window alone.
-fn final_rows(config: &EngineConfig, spec: &WindowSpec, readings: &[Reading]) -> Vec<Row> {
+fn final_rows(config: &EngineConfig, spec: &WindowSpec, steps: &[Step]) -> Vec<Row> {
     let is_line = matches!(spec.kind, WindowKind::Sliding { .. });
     let alone = WindowSpec {
         from: Source::Readings,
@@ -126,7 +144,7 @@ fn final_rows(config: &EngineConfig, spec: &WindowSpec, readings: &[Reading]) ->
         joins: Vec::new(),
         ..config.clone()
     };
-    let (rows, engine) = run(&config, readings, 1, &[]);
+    let (rows, engine) = run(&config, steps, 1, &[]);
     let of_window = engine
         .views(&rows)
         .filter(|view| view.stream_name() == spec.name);
@@ -188,11 +206,13 @@ proptest! {
     #[test]
     fn pairs_are_those_of_final_rows(
         given in prop::collection::vec((reading(), 0_i64..60), 0..60),
-        restarts in prop::collection::vec(prop::bool::weighted(0.1), 60),
+        restarts in prop::collection::vec(prop::bool::weighted(0.1), 90),
         (left, right) in (any_window("x"), any_window("y")),
         (right_reads, reach, join_type) in (0_u8..3, (-25_i64..25, 0_i64..30), join_type()),
         lateness in prop_oneof![Just(0_i64), 0_i64..40],
         batch_max in prop_oneof![Just(1_usize), 2_usize..9, Just(1000)],
+        changes in prop::collection::vec((change(), 0_i64..60), 0..30),
+        keyed in prop::option::of(0_usize..2),
     ) {
         let mut spec = interval("i", (reach.0, reach.0 + reach.1), join_type);
         spec.left.from = JoinSource::Window(0);
@@ -221,15 +241,22 @@ proptest! {
                 (window.emit, window.finalize) = (Emit::FinalOnly, false);
             }
         }
-        let config = EngineConfig {
+        // Rows of such a window come no sooner than its table is known.
+        if let Some(keyed) = keyed {
+            windows[keyed].key_columns = vec![KeyColumn { table: 0, column: "to".to_owned() }];
+        }
+        let mut config = EngineConfig {
             windows,
-            joins: vec![spec],
-            ..config(25, lateness, Vec::new())
+            ..joins(25, vec![spec])
         };
-        let mut given = given;
-        given.sort_by_key(|(of, delay)| of.time + delay);
-        let readings: Vec<Reading> = given.into_iter().map(|(of, _)| of).collect();
-        let (rows, engine) = run(&config, &readings, batch_max, &restarts);
+        config.time.allowed_lateness = Span(lateness);
+        let readings = given.into_iter().map(|(of, delay)| (of.time + delay, Step::Reading(of)));
+        let changes = changes.into_iter().filter(|(of, _)| of.time > i64::MIN);
+        let changes = changes.map(|(of, delay)| (of.time + delay, Step::Change(of)));
+        let mut steps: Vec<_> = readings.chain(changes).collect();
+        steps.sort_by_key(|(arrival, _)| *arrival);
+        let steps: Vec<Step> = steps.into_iter().map(|(_, step)| step).collect();
+        let (rows, engine) = run(&config, &steps, batch_max, &restarts);
         let joined = engine.views(&rows).filter(|view| view.stream_name() == "i");
         let mut got: Vec<String> = joined.map(|view| {
             let mut text = Vec::new();
@@ -237,11 +264,11 @@ proptest! {
             String::from_utf8(text).expect("JSON is UTF-8")
         }).collect();
         got.sort();
-        let lefts = final_rows(&config, &config.windows[0], &readings);
+        let lefts = final_rows(&config, &config.windows[0], &steps);
         let rights = match right_reads {
-            0 => final_rows(&config, &config.windows[1], &readings),
+            0 => final_rows(&config, &config.windows[1], &steps),
             1 => lefts.clone(),
-            _ => accepted(&readings),
+            _ => accepted(&steps),
         };
         prop_assert_eq!(got, pairs(&config.joins[0], (&lefts, &rights)));
         prop_assert_eq!(engine.state_rows(), 0);
@@ -250,10 +277,13 @@ proptest! {
 }
 
 /// The readings of `y` that are not late.
-fn accepted(readings: &[Reading]) -> Vec<Row> {
+fn accepted(steps: &[Step]) -> Vec<Row> {
     let mut newest = std::collections::BTreeMap::new();
     let mut out = Vec::new();
-    for of in readings {
+    for step in steps {
+        let Step::Reading(of) = step else {
+            continue;
+        };
         let largest: &mut i64 = newest.entry(of.device).or_insert(i64::MIN);
         if of.time >= largest.saturating_sub(25) && of.channel == "y" {
             let value = of

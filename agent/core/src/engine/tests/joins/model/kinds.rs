@@ -67,7 +67,7 @@ impl<'a> Join<'a> {
     fn key(&self, reading: Reading) -> String {
         let text = |column: &JoinColumn| match column {
             JoinColumn::Device => reading.device,
-            _ => reading.channel,
+            JoinColumn::Channel | JoinColumn::Column(_) => reading.channel,
         };
         match &self.spec.on[..] {
             [one] => text(one).to_owned(),
