@@ -9,4 +9,5 @@ mod rig;
 mod rights;
 mod rows;
 mod speed;
+mod tls;
 mod values;

@@ -25,6 +25,34 @@ pub enum Said {
     Note(String),
 }
 
+/// What the server keeps for the source: its disk is at risk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    pub name: String,
+    /// Bytes of write log that are not durable here.
+    pub lag: u64,
+    /// Bytes of write log that the server keeps for it.
+    pub kept: u64,
+    /// How many more it may keep; `None`: until its disk is full.
+    pub spare: Option<u64>,
+    /// As `pg_replication_slots` says it: `reserved`, `extended`, `unreserved`, `lost`.
+    pub status: String,
+}
+
+impl Slot {
+    /// For `forebay status`.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "slot": self.name,
+            "behind_bytes": self.lag,
+            "kept_bytes": self.kept,
+            "spare_bytes": self.spare,
+            "wal_status": self.status,
+        })
+    }
+}
+
 /// Takes what a source says; false: nobody takes it any more.
 pub type Say = Arc<dyn Fn(Said) -> bool + Send + Sync>;
 
@@ -39,11 +67,13 @@ pub(super) struct Told {
 struct State {
     durable: Option<SourcePosition>,
     stopped: bool,
+    /// The other way: the newest that is known.
+    slot: Option<Slot>,
 }
 
 impl Told {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Two fields that are each set at once: no panic leaves them half done.
+        // Fields that are each set at once: no panic leaves them half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,6 +89,14 @@ impl Told {
 
     pub(super) fn is_stopped(&self) -> bool {
         self.lock().stopped
+    }
+
+    pub(super) fn slot(&self) -> Option<Slot> {
+        self.lock().slot.clone()
+    }
+
+    pub(super) fn set_slot(&self, slot: Slot) {
+        self.lock().slot = Some(slot);
     }
 
     fn newly_durable(&self) -> Option<SourcePosition> {
@@ -144,8 +182,11 @@ impl Hand {
         self.unacked.is_empty()
     }
 
-    /// Hands on events that end at `at`; false: nobody takes them.
+    /// Hands on events that end at `at`; false: nobody takes them, or it is to end.
     pub(super) fn batch(&mut self, events: Vec<SourceEvent>, at: At) -> bool {
+        if self.told.is_stopped() {
+            return false;
+        }
         self.sent = Some(at);
         self.unacked.push_back(at);
         (self.say)(Said::Batch(SourceBatch {

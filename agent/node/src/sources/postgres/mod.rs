@@ -47,7 +47,7 @@ mod worker;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::hand::{Hand, Say, Told};
+use self::hand::{Hand, Say, Slot, Told};
 use self::limits::TABLES_MAX;
 use self::lsn::At;
 use self::translate::Fed;
@@ -113,6 +113,12 @@ impl PostgresHandle {
     /// All up to `position` is durable.
     pub fn durable(&self, position: SourcePosition) {
         self.told.durable(position);
+    }
+
+    /// What the server keeps for it, where that is known.
+    #[must_use]
+    pub fn slot(&self) -> Option<Slot> {
+        self.told.slot()
     }
 
     /// Tells it to end; it does within moments.

@@ -17,7 +17,7 @@ use postgres_protocol::message::{backend, frontend};
 use super::bytes::{Bytes, Malformed};
 use super::catalog::{Figures, Tables, literal, quoted};
 use super::fault::{Fault, Place};
-use super::hand::Hand;
+use super::hand::{Hand, Slot};
 use super::limits::{ASK_AFTER, BATCH_BYTES, CONFIRM_EVERY, READ_WAIT, SILENCE_MAX};
 use super::lsn::{At, LSN_MAX, Lsn};
 use super::pgoutput::{self, Message};
@@ -283,6 +283,14 @@ impl Stream<'_> {
             self.compare(tables)?;
         }
         self.warn(&look.figures);
+        let figures = look.figures;
+        self.hand.told().set_slot(Slot {
+            name: self.place.slot.clone(),
+            lag: figures.lag,
+            kept: figures.kept,
+            spare: figures.spare.map(|bytes| bytes.max(0).unsigned_abs()),
+            status: figures.status,
+        });
         self.say_state();
         Ok(())
     }
