@@ -59,6 +59,7 @@ fn reads_anew(rig: &mut Rig, harm: impl FnOnce(&mut Rig), why: &str) {
     rig.sql("INSERT INTO places VALUES (1, 'a'), (2, 'b')");
     running.until_changes(2);
     let mut ended = running.end();
+    rig.until_free();
     harm(rig);
     rig.sql("DELETE FROM places WHERE id = 1; UPDATE places SET name = 'c' WHERE id = 2");
     let mut running = rig.start(ended.position.take());

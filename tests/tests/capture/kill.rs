@@ -16,13 +16,14 @@ use super::child::{DIR_VAR, PASSWORD_VAR, PORT_VAR, TEST, read};
 use super::rig::{LIMIT, Rig, SLOT};
 
 /// Rows whose versions are counted.
-const ROWS: i32 = 5000;
+pub(crate) const ROWS: i32 = 5000;
 /// Of these the writer changes so many, each again and again.
 const CHANGED: i32 = 20;
 
-fn start(server: &Postgres, dir: &Path, fault: Option<&str>) -> Child {
+/// Starts a test of this program as a process that a fault point may kill.
+pub(crate) fn start(test: &str, server: &Postgres, dir: &Path, fault: Option<&str>) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", TEST, "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env(DIR_VAR, dir)
         .env(PORT_VAR, server.port().to_string())
         .env(PASSWORD_VAR, server.password_file())
@@ -35,7 +36,7 @@ fn start(server: &Postgres, dir: &Path, fault: Option<&str>) -> Child {
 }
 
 /// Changes rows until it is told to end: two of them in each transaction.
-fn write(server: &Postgres, ends: &AtomicBool) {
+pub(crate) fn write(server: &Postgres, ends: &AtomicBool) {
     let mut client = server.admin();
     let mut n = 0;
     while !ends.load(Ordering::Relaxed) {
@@ -85,11 +86,11 @@ fn killed_at(rig: &mut Rig, fault: &str) {
     let ends = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| write(server, &ends));
-        let mut child = start(server, dir.path(), Some(fault));
+        let mut child = start(TEST, server, dir.path(), Some(fault));
         wait::until(&format!("{fault} is passed"), LIMIT, || {
             child.try_wait().unwrap().ok_or("it runs")
         });
-        let mut child = start(server, dir.path(), None);
+        let mut child = start(TEST, server, dir.path(), None);
         let log = dir.path().join("log");
         let wanted = judge(&read(&log).0, fault).1 + 50;
         wait::until("changes go on", LIMIT, || {
@@ -103,7 +104,7 @@ fn killed_at(rig: &mut Rig, fault: &str) {
         // And once more at any moment.
         child.kill().unwrap();
         child.wait().unwrap();
-        let mut child = start(server, dir.path(), None);
+        let mut child = start(TEST, server, dir.path(), None);
         ends.store(true, Ordering::Relaxed);
         writer.join().unwrap();
         let sql = "SELECT id::int8, name::int8 FROM places";
@@ -120,7 +121,11 @@ fn killed_at(rig: &mut Rig, fault: &str) {
         child.kill().unwrap();
         child.wait().unwrap();
     });
-    // The slot is that of one agent, and the next round is another one's.
+    drop_slot(rig);
+}
+
+/// The slot is that of one agent, and the next round is another one's.
+pub(crate) fn drop_slot(rig: &mut Rig) {
     wait::until("the slot is free", LIMIT, || {
         let sql = format!("SELECT pg_drop_replication_slot('{SLOT}')");
         rig.admin.batch_execute(&sql)

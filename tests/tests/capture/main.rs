@@ -2,6 +2,7 @@
 //! or setting says, what becomes of it when the database, its slot or its tables change,
 //! and kill -9 at every step.
 
+mod agent;
 mod breaks;
 mod child;
 mod kill;

@@ -12,6 +12,7 @@ use forebay_node::sources::postgres::hand::Said;
 use forebay_node::sources::postgres::translate::Fed;
 use forebay_node::sources::postgres::{PostgresHandle, PostgresSource};
 use forebay_tests::postgres::{DATABASE, Postgres, USER};
+use forebay_tests::wait;
 use postgres::Client;
 use tempfile::TempDir;
 
@@ -61,6 +62,19 @@ impl Rig {
         self.admin
             .batch_execute(sql)
             .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// Waits until no session uses the slot: the server notices a moment later.
+    #[track_caller]
+    pub(crate) fn until_free(&mut self) {
+        let sql = "SELECT count(*) FROM pg_replication_slots WHERE active";
+        let admin = &mut self.admin;
+        wait::until("the slot is free", LIMIT, || {
+            match admin.query_one(sql, &[]).unwrap().get::<_, i64>(0) {
+                0 => Ok(()),
+                _ => Err("it is active"),
+            }
+        });
     }
 
     /// After the server was restarted.
