@@ -195,3 +195,60 @@ fn the_server_forgets_only_what_is_durable() {
     running.until_changes(20);
     running.until("it is confirmed", |_| confirmed(&mut rig) > before);
 }
+
+#[test]
+fn partitions_come_as_their_table() {
+    let mut rig = Rig::new();
+    rig.sql("CREATE TABLE parts (id int4, at int4, PRIMARY KEY (id, at)) PARTITION BY RANGE (at)");
+    rig.sql("CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10)");
+    rig.sql("CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (10) TO (20)");
+    rig.sql("GRANT SELECT ON parts TO forebay; ALTER PUBLICATION forebay ADD TABLE parts");
+    rig.sql("INSERT INTO parts VALUES (1, 5)");
+    let mut parts = fed("parts", "id");
+    parts.key.push("at".into());
+    let mut running = rig.start_with(None, vec![parts]);
+    running.until_said("SET (publish_via_partition_root = true);");
+    rig.sql("ALTER PUBLICATION forebay SET (publish_via_partition_root = true)");
+    running.until_streaming();
+    rig.sql("INSERT INTO parts VALUES (1, 15); DELETE FROM parts WHERE at = 5");
+    running.until_changes(2);
+    assert_eq!(
+        changes(&running.events),
+        [
+            r#"insert parts {"id":1,"at":15}"#,
+            r#"delete parts ["1","5"]"#,
+        ]
+    );
+}
+
+#[test]
+fn names_that_need_quotes_and_keys_by_an_index() {
+    let mut rig = Rig::new();
+    rig.sql(r#"CREATE SCHEMA "My ""Plant"; CREATE TABLE "My ""Plant"."Site's" ("The Key" text NOT NULL, n int4)"#);
+    rig.sql(r#"CREATE UNIQUE INDEX by_key ON "My ""Plant"."Site's" ("The Key")"#);
+    rig.sql(r#"GRANT USAGE ON SCHEMA "My ""Plant" TO forebay; GRANT SELECT ON "My ""Plant"."Site's" TO forebay"#);
+    rig.sql(r#"CREATE PUBLICATION "It's ""ours" FOR TABLE "My ""Plant"."Site's""#);
+    let mut config = rig.config();
+    config.publication = r#"It's "ours"#.into();
+    let mut sites = fed("sites", "The Key");
+    sites.schema = r#"My "Plant"#.into();
+    sites.table = "Site's".into();
+    let source = super::rig::source(config, rig.home.path(), None, vec![sites]);
+    let mut running = super::rig::Running::start(source);
+    running.until_said("REPLICA IDENTITY USING INDEX");
+    rig.sql(r#"ALTER TABLE "My ""Plant"."Site's" REPLICA IDENTITY USING INDEX by_key"#);
+    rig.sql(r#"INSERT INTO "My ""Plant"."Site's" VALUES ('a b', 1)"#);
+    running.until_streaming();
+    rig.sql(
+        r#"UPDATE "My ""Plant"."Site's" SET "The Key" = 'c"d'; DELETE FROM "My ""Plant"."Site's""#,
+    );
+    running.until_changes(3);
+    assert_eq!(
+        changes(&running.events),
+        [
+            "delete sites a b",
+            r#"insert sites {"The Key":"c\"d","n":1}"#,
+            "delete sites c\"d",
+        ]
+    );
+}

@@ -10,22 +10,23 @@ fn bytes(hex: &str) -> Vec<u8> {
     hex.chunks(2).map(pair).collect()
 }
 
-const BEGIN: &str = "42 00000000016b3748 0002e3a5c1d2e3f4 000002dc";
-const COMMIT: &str = "43 00 00000000016b3748 00000000016b3778 0002e3a5c1d2e3f4";
-const ORIGIN: &str = "4f 00000000016b3748 6e6f646500";
-const TEXT: &str = "4d 01 00000000016b3748 707265 00 00000003 616263";
-/// `public.sites (device text PRIMARY KEY, floor int4)`
-const RELATION: &str = "52 00004001 7075626c696300 736974657300 64 0002 \
-    01 64657669636500 00000019 ffffffff 00 666c6f6f7200 00000017 ffffffff";
-const TYPE: &str = "59 00004002 7075626c696300 6b696e6400";
-const INSERT: &str = "49 00004001 4e 0002 74 00000002 6431 6e";
-const UPDATE: &str = "55 00004001 4e 0002 74 00000002 6431 75";
+const BEGIN: &str = "4200000000015312a80003047abd94b04d000002d9";
+const COMMIT: &str = "430000000000015312a800000000015312d80003047abd94b04d";
+const ORIGIN: &str = "4f0000000000aabbcc6e6f646500";
+/// `pg_logical_emit_message(true, 'pre', 'abc')`
+const TEXT: &str = "4d010000000001533ed07072650000000003616263";
+/// `public.sites (device text PRIMARY KEY, floor int4, large text)`
+const RELATION: &str = "52000040007075626c696300736974657300640003016465766963650000000019\
+    ffffffff00666c6f6f720000000017ffffffff006c617267650000000019ffffffff";
+const TYPE: &str = "59000040087075626c6963006b696e6400";
+const INSERT: &str = "49000040004e0003740000000264316e740000000178";
+const UPDATE: &str = "55000040004e00037400000002643174000000013275";
 const UPDATE_KEY: &str =
-    "55 00004001 4b 0002 74 00000002 6431 6e 4e 0002 74 00000002 6432 74 00000001 37";
-const UPDATE_FULL: &str =
-    "55 00004001 4f 0002 74 00000002 6431 74 00000001 36 4e 0002 74 00000002 6431 74 00000001 37";
-const DELETE: &str = "44 00004001 4b 0002 74 00000002 6431 6e";
-const TRUNCATE: &str = "54 00000002 01 00004001 00004002";
+    "55000040004b0003740000000264316e6e4e000374000000026432740000000137740000000178";
+const UPDATE_FULL: &str = "55000040004f0003740000000264327400000001377400000001784e000374\
+    000000026432740000000138740000000178";
+const DELETE: &str = "44000040004b0003740000000264326e6e";
+const TRUNCATE: &str = "540000000200000040000000400b";
 
 const ALL: [&str; 12] = [
     BEGIN,
@@ -49,9 +50,9 @@ fn tuple<const N: usize>(values: [Option<&str>; N]) -> Tuple<'_> {
 
 #[test]
 fn golden_bytes_are_read() {
-    let commit = Lsn(0x016b_3748);
-    let time = ServerTime(0x0002_e3a5_c1d2_e3f4);
-    let sites = RelationId(0x4001);
+    let commit = Lsn(0x0153_12a8);
+    let time = ServerTime(0x0003_047a_bd94_b04d);
+    let sites = RelationId(0x4000);
     let column = |is_key, name, id| Column {
         is_key,
         name,
@@ -63,7 +64,7 @@ fn golden_bytes_are_read() {
             COMMIT,
             Message::Commit {
                 commit,
-                end: Lsn(0x016b_3778),
+                end: Lsn(0x0153_12d8),
                 time,
             },
         ),
@@ -76,13 +77,17 @@ fn golden_bytes_are_read() {
                 schema: "public",
                 name: "sites",
                 identity: ReplicaIdentity::Default,
-                columns: vec![column(true, "device", 25), column(false, "floor", 23)],
+                columns: vec![
+                    column(true, "device", 25),
+                    column(false, "floor", 23),
+                    column(false, "large", 25),
+                ],
             }),
         ),
         (
             TYPE,
             Message::Type {
-                id: TypeId(0x4002),
+                id: TypeId(0x4008),
                 schema: "public",
                 name: "kind",
             },
@@ -91,7 +96,7 @@ fn golden_bytes_are_read() {
             INSERT,
             Message::Insert {
                 relation: sites,
-                new: tuple([Some("d1"), None]),
+                new: tuple([Some("d1"), None, Some("x")]),
             },
         ),
         (
@@ -99,36 +104,36 @@ fn golden_bytes_are_read() {
             Message::Update {
                 relation: sites,
                 old: Old::None,
-                new: Tuple(vec![Value::Text("d1"), Value::Unchanged]),
+                new: Tuple(vec![Value::Text("d1"), Value::Text("2"), Value::Unchanged]),
             },
         ),
         (
             UPDATE_KEY,
             Message::Update {
                 relation: sites,
-                old: Old::Key(tuple([Some("d1"), None])),
-                new: tuple([Some("d2"), Some("7")]),
+                old: Old::Key(tuple([Some("d1"), None, None])),
+                new: tuple([Some("d2"), Some("7"), Some("x")]),
             },
         ),
         (
             UPDATE_FULL,
             Message::Update {
                 relation: sites,
-                old: Old::Full(tuple([Some("d1"), Some("6")])),
-                new: tuple([Some("d1"), Some("7")]),
+                old: Old::Full(tuple([Some("d2"), Some("7"), Some("x")])),
+                new: tuple([Some("d2"), Some("8"), Some("x")]),
             },
         ),
         (
             DELETE,
             Message::Delete {
                 relation: sites,
-                old: Old::Key(tuple([Some("d1"), None])),
+                old: Old::Key(tuple([Some("d2"), None, None])),
             },
         ),
         (
             TRUNCATE,
             Message::Truncate {
-                relations: vec![sites, RelationId(0x4002)],
+                relations: vec![sites, RelationId(0x400b)],
             },
         ),
     ];
