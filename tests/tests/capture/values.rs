@@ -1,6 +1,8 @@
 //! Types: the stream and the snapshot give the same text, and it is the one of the table
 //! in `agent/node/docs/tables-postgres.md`.
 
+use forebay_core::effect::SourceEvent;
+
 use super::rig::{Rig, fed, rows};
 
 /// Type, a value as SQL, and as JSON.
@@ -87,7 +89,6 @@ fn types_are_written_as_the_table_says() {
 
 #[test]
 fn large_values_that_did_not_change_are_named() {
-    use forebay_core::effect::SourceEvent;
     let mut rig = Rig::new();
     rig.sql("ALTER TABLE places ALTER name SET STORAGE EXTERNAL");
     rig.sql("INSERT INTO places VALUES (1, repeat('x', 100000))");
@@ -96,11 +97,14 @@ fn large_values_that_did_not_change_are_named() {
     running.until_streaming();
     rig.sql("UPDATE places SET floor = 3 WHERE id = 1");
     running.until_changes(1);
-    let large = running.events.iter().find_map(|event| match event {
-        SourceEvent::Upsert {
+    let large = running.events.iter().find_map(|event| {
+        let SourceEvent::Upsert {
             after, unchanged, ..
-        } => Some((after.clone(), unchanged.clone())),
-        _ => None,
+        } = event
+        else {
+            return None;
+        };
+        Some((after.clone(), unchanged.clone()))
     });
     let (after, unchanged) = large.unwrap();
     assert_eq!(&*after, r#"{"id":1,"floor":3}"#);

@@ -177,9 +177,10 @@ impl Stream<'_> {
             Sent::Data(data) => {
                 let message = pgoutput::decode(data);
                 let message = message.map_err(|error| fail(self.place, error.into()))?;
-                let commit = match &message {
-                    Message::Commit { commit, .. } => Some(*commit),
-                    _ => None,
+                let commit = if let Message::Commit { commit, .. } = &message {
+                    Some(*commit)
+                } else {
+                    None
                 };
                 let step = self.translator.on(message);
                 let step = step.map_err(|trouble| self.place.trouble(trouble))?;

@@ -203,12 +203,8 @@ impl Wire {
                 self.heard = Instant::now();
                 Ok(true)
             }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock
-                | io::ErrorKind::TimedOut
-                | io::ErrorKind::Interrupted => Ok(false),
-                _ => Err(error.into()),
-            },
+            Err(error) if is_nothing_yet(error.kind()) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -320,6 +316,16 @@ impl Wire {
 }
 
 const HEADER_BYTES: usize = 5;
+
+/// What a read that waited in vain says.
+fn is_nothing_yet(kind: io::ErrorKind) -> bool {
+    [
+        io::ErrorKind::WouldBlock,
+        io::ErrorKind::TimedOut,
+        io::ErrorKind::Interrupted,
+    ]
+    .contains(&kind)
+}
 
 /// Bytes of the whole message.
 fn size(header: &backend::Header) -> usize {
