@@ -56,6 +56,16 @@ struct Kept {
     running: Option<Running>,
 }
 
+impl Kept {
+    /// What the server of a database keeps for it.
+    fn slot(&self) -> Value {
+        let Some(Running::Database(handle)) = &self.running else {
+            return json!({});
+        };
+        handle.slot().map_or(json!({}), |slot| slot.to_json())
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Sources {
@@ -189,7 +199,7 @@ impl Sources {
         let figures = self.kept.iter().map(|kept| {
             let mut figures = match &kept.reads {
                 Reads::Task(_) => kept.figures.to_json(),
-                Reads::Database(_) => json!({}),
+                Reads::Database(_) => kept.slot(),
             };
             figures["kind"] = json!(kept.kind);
             (kept.known.name.clone(), figures)
