@@ -156,8 +156,8 @@ pub enum Effect {
         build_id: [u8; 8],
         frame: Vec<u8>,
     },
-    /// The source may start, or has to start anew without what is under way: behind this
-    /// position, and from its beginning where there is none.
+    /// The source may start: behind this position, and from its beginning where there is
+    /// none. Once per run.
     SourceStart {
         source: SourceNo,
         position: Option<SourcePosition>,

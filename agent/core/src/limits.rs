@@ -246,6 +246,14 @@ pub const SOURCES_MAX: usize = 16;
 pub const SOURCE_BATCH_EVENTS_MAX: usize = 4096;
 /// Batches of one source that are not durable yet.
 pub const SOURCE_BATCHES_MAX: usize = 8;
+/// Longest position of a source, bytes.
+pub const SOURCE_POSITION_BYTES_MAX: usize = 2048;
+/// Shortest time between two heartbeats of one table, and between two markers in one
+/// partition of how far tables are known, us.
+pub const HEARTBEAT_SPACING_US: u64 = 1_000_000;
+pub const MARK_SPACING_US: u64 = 20_000;
+/// Shortest time between two notes about rows of one table, us.
+pub const CHANGES_NOTE_EACH_US: u64 = 60_000_000;
 /// Longest key of a row of a table: with its table it fits the key of a meta entry.
 pub const TABLE_KEY_BYTES_MAX: usize = 160;
 /// Definitions of derived streams in the life of one log.

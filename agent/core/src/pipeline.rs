@@ -22,6 +22,7 @@ use self::build::{Build, Live};
 use self::forwarding::Marks;
 pub use self::start::Pipelines;
 use crate::accounts::Accounts;
+use crate::changes::{Changes, ChangesSay};
 use crate::clock::GatewayClock;
 use crate::commit::{CommitToken, Durable, GroupCommit};
 use crate::devices::Devices;
@@ -52,6 +53,7 @@ use crate::views::{Moved, into_slot};
 #[derive(Debug, Clone, Copy)]
 enum Reader {
     Accounts(PartitionId),
+    Changes,
     Derive(DeriveRead),
     /// For the readers beside the live ones that have this slot.
     Build(u32, DeriveRead),
@@ -91,6 +93,7 @@ pub struct Gateway {
     pub(crate) commit: GroupCommit,
     pub(crate) topics: TopicTable,
     pub(crate) clock: GatewayClock,
+    pub(crate) changes: Changes,
     pub(crate) readers: Readers,
     /// What the readers run, and where their state stands.
     pub(crate) live: Live,
@@ -214,7 +217,12 @@ impl Gateway {
             Input::Query(id, query) => self.on_query(id, &query, now.mono),
             Input::Device(id, request) => self.on_device_request(id, &request, now.mono),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
-            Input::Changes(..) | Input::SourceState { .. } => {}
+            Input::Changes(source, batch) => self.changes.on_batch(source, batch),
+            Input::SourceState {
+                source,
+                state,
+                lag_bytes,
+            } => self.changes.on_state(source, state, lag_bytes),
             Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}
             Input::Drain => self.on_drain(),
@@ -241,6 +249,7 @@ impl Gateway {
             .chain(self.forward.iter().filter_map(Forward::next_deadline))
             .chain(self.retention.next_deadline())
             .chain(self.clock.next_deadline())
+            .chain(self.changes.next_deadline(&self.commit))
             .chain(self.readers.next_deadline(&self.commit))
             .chain(self.build_deadline())
             .chain(self.followers.values().filter_map(Follow::deadline))
@@ -275,6 +284,7 @@ impl Gateway {
         let exchange = self.exchange.as_ref();
         self.readers.is_settled(&self.commit)
             && self.build.is_none()
+            && self.changes.is_settled(&self.commit)
             && exchange.is_none_or(|exchange| exchange.is_settled(&self.commit))
             && self.commit.is_idle()
     }
@@ -342,6 +352,7 @@ impl Gateway {
         let Durable { heads, sources } = self.commit.committed(token);
         self.accounts.on_committed();
         self.readers.on_committed();
+        self.changes.on_committed();
         self.exchange.iter_mut().for_each(Exchange::on_committed);
         self.on_build_committed(token);
         self.devices.on_committed(now);
@@ -374,6 +385,7 @@ impl Gateway {
                 self.accounts
                     .on_fetched(partition, &blocks, &mut self.ledger);
             }
+            Reader::Changes => self.changes.on_fetched(&blocks),
             Reader::Derive(read) => {
                 self.readers
                     .on_fetched(read, &blocks, now, &mut self.commit);
@@ -474,6 +486,7 @@ impl Gateway {
             self.effects.extend(writes);
         }
         self.advance_clock(now);
+        self.advance_changes(now);
         self.advance_readers(now.mono);
         self.advance_forward(now);
         self.advance_space(now.mono);
@@ -486,6 +499,7 @@ impl Gateway {
             self.accounts
                 .wrote(readings.map(|b| b.bytes.len() as u64).sum());
             self.readers.on_cut();
+            self.changes.on_cut();
             self.exchange.iter_mut().for_each(Exchange::on_cut);
             self.on_build_cut(token);
             self.devices.on_cut();
@@ -516,6 +530,24 @@ impl Gateway {
             let first = PartitionId(0);
             self.clock.on_heard(first, heard, now, &mut self.commit);
         }
+    }
+
+    /// Takes what sources have read, and tells engines of what is durable of it.
+    fn advance_changes(&mut self, now: Now) {
+        while self.accounts.is_recovered()
+            && let Some((at, from)) = self.changes.next_fetch()
+        {
+            self.fetch(at, from, Reader::Changes);
+        }
+        if self.is_recovered() {
+            self.changes.step(self.clock.stamp(now), &mut self.commit);
+        }
+        let said = self.changes.take_says().into_iter();
+        self.effects.extend(said.map(|say| match say {
+            ChangesSay::Start(source, position) => Effect::SourceStart { source, position },
+            ChangesSay::Durable(source, position) => Effect::ChangesDurable { source, position },
+            ChangesSay::Note(text) => Effect::Note(Note(text)),
+        }));
     }
 
     fn advance_readers(&mut self, now: Mono) {
@@ -574,6 +606,8 @@ impl Gateway {
         let heads = heads.map(|partition| (partition, self.commit.next(readings_of(partition))));
         let accounts = self.accounts.take_due(&mut self.ledger, heads, (last, now));
         self.keep(accounts, now);
+        let changes = self.changes.take_entries(&self.commit);
+        self.keep(changes, now);
         let rows = self.readers.take_entries(last, &self.commit, now);
         self.keep(into_slot(self.live.slot, rows), now);
         self.keep_build(last, now);

@@ -14,7 +14,7 @@ use crate::engine::config::{
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
 use crate::log::key::TopicPartition;
-use crate::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
+use crate::log::topic::{CHANGES, DERIVED_FIRST, LATE, QUARANTINE, READINGS};
 use crate::meta::Entry;
 use crate::units::{Offset, TopicId};
 
@@ -63,6 +63,7 @@ impl TopicTable {
         };
         table.names.insert(READINGS, String::from("readings"));
         table.names.insert(LATE, String::from("late"));
+        table.names.insert(CHANGES, String::from("changes"));
         table.names.insert(QUARANTINE, String::from("quarantine"));
         for (key, value) in entries {
             let value: Result<[u8; 4], _> = value.as_slice().try_into();
@@ -460,7 +461,10 @@ mod tests {
         let (second, _) = again.assign(&one("a", 2), 0).expect("room");
         assert_ne!(first, second);
         let names: Vec<_> = again.streams().map(|(_, name)| name).collect();
-        assert_eq!(names, ["readings", "late", "quarantine", "a", "a.1"]);
+        assert_eq!(
+            names,
+            ["readings", "late", "quarantine", "changes", "a", "a.1"]
+        );
         let windows: BTreeMap<_, _> = again.windows().collect();
         assert_eq!(windows[&first], "a");
         assert_eq!(windows[&second], "a");

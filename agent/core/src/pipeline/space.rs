@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::forwarding::progress as delivered;
 use super::{Gateway, readings_of};
 use crate::accounts::Accounts;
+use crate::changes::CHANGES_AT;
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::exchange::{EXCHANGE_AT, Exchange};
 use crate::forward::Forward;
 use crate::log::key::TopicPartition;
-use crate::log::topic::{CONTROL, EXCHANGE, LATE, QUARANTINE, READINGS};
+use crate::log::topic::{CHANGES, CONTROL, EXCHANGE, LATE, QUARANTINE, READINGS};
 use crate::readers::Readers;
 use crate::retention::{Progress, Retention};
 use crate::store::{Loss, SegmentId, StoreEvent, WriteBatch};
@@ -43,8 +44,12 @@ pub(super) fn open(
     ];
     let fixed = fixed.map(|(topic, name)| (topic, String::from(name)));
     let exchange = (EXCHANGE, String::from("exchange"));
+    let has_changes =
+        opened.store.heads.contains_key(&CHANGES_AT) || !config.engine.tables.is_empty();
+    let changes = (CHANGES, String::from("changes"));
     let has_it = opened.store.heads.contains_key(&EXCHANGE_AT) || crosses;
     let fixed = fixed.into_iter().chain(has_it.then_some(exchange));
+    let fixed = fixed.chain(has_changes.then_some(changes));
     let names = fixed.chain(topics.windows());
     let came = |at| delivered(forward, at);
     let store = (&opened.store, opened.meta.as_slice());

@@ -8,6 +8,7 @@ use super::build::{Build, Live, hash_of, removed};
 use super::views::muted;
 use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
+use crate::changes::{CHANGES_AT, Changes};
 use crate::checkpoint::{Unit, keys_of};
 use crate::clock::GatewayClock;
 use crate::commit::GroupCommit;
@@ -96,6 +97,7 @@ impl Gateway {
             .iter()
             .for_each(|topic| retention.drop_topic(*topic));
         let devices = start.devices(meta);
+        let changes = start.changes(&config, meta);
         let Start { commit, notes, .. } = start;
         let mut gateway = Self {
             opened: store.info,
@@ -109,6 +111,7 @@ impl Gateway {
             commit,
             topics,
             clock: GatewayClock::new(config.clock, &config.engine, meta, now),
+            changes,
             readers,
             live: plan.live,
             build,
@@ -183,6 +186,16 @@ impl Start {
         for (key, value) in entries {
             self.commit.meta(key, value, self.now.mono);
         }
+    }
+
+    /// What is kept of tables and their sources.
+    fn changes(&self, config: &GatewayConfig, meta: &[Entry]) -> Changes {
+        Changes::new(
+            (&config.sources, &config.tables),
+            (&config.engine, config.router.partitions().collect()),
+            meta,
+            (self.commit.head(CHANGES_AT), self.now),
+        )
     }
 
     /// What is kept of devices.

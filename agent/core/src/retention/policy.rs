@@ -49,7 +49,14 @@ pub const DERIVED_QUOTA_BYTES: u64 = 1 << 30;
 pub const OWN_QUOTA_BYTES: u64 = 256 << 20;
 
 /// Names of the topics that have no window's name.
-pub const FIXED_TOPICS: [&str; 5] = ["readings", "control", "late", "quarantine", "exchange"];
+pub const FIXED_TOPICS: [&str; 6] = [
+    "readings",
+    "control",
+    "late",
+    "quarantine",
+    "exchange",
+    "changes",
+];
 
 /// The policy of a topic of which the config says nothing.
 #[must_use]
