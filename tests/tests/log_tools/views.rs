@@ -201,9 +201,7 @@ fn revisions_of_a_window_go_out_to_a_broker_and_are_applied_once() {
     for stream in ["w", "w.1"] {
         assert_eq!(applied(stream), changes.len(), "nothing twice: {stream}");
     }
-    let args = ["upstream", "export", "--config", "gw.toml"];
-    let ended = site.run(&args, "");
-    assert!(!ended.out.contains("\"x\""), "x is not forwarded");
+    assert_eq!(applied("x"), 0, "it is not forwarded");
     assert!(agent.end_by("TERM").success());
     assert!(upstream.end_by("TERM").success());
 }
