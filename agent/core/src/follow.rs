@@ -291,7 +291,8 @@ fn change_of_row(line: &[u8], table: Option<&str>) -> Option<(String, String)> {
     let text = String::from_utf8_lossy(line).into_owned();
     let row: Value = serde_json::from_slice(line).unwrap_or_default();
     let of = row.get("table").and_then(Value::as_str);
-    if table.is_some() && of != table {
+    let is_heartbeat = row.get("op").and_then(Value::as_str) == Some("heartbeat");
+    if table.is_some() && (of != table || is_heartbeat) {
         return None;
     }
     let op = match (of, row.get("op").and_then(Value::as_str)) {

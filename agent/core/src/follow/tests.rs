@@ -182,6 +182,18 @@ fn rows_are_changes_by_what_they_say() {
             Some("s"),
             None,
         ),
+        (
+            "a heartbeat",
+            "{\"table\":\"s\",\"op\":\"heartbeat\"}",
+            None,
+            Some("heartbeat"),
+        ),
+        (
+            "a heartbeat of the table",
+            "{\"table\":\"s\",\"op\":\"heartbeat\"}",
+            Some("s"),
+            None,
+        ),
         ("of none", "{\"op\":\"delete\"}", Some("s"), None),
         ("no JSON", "nonsense", None, Some("insert")),
     ] {
