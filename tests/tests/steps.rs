@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use forebay_core::engine::config::{
-    Aggregate, Bounds, Emit, EngineConfig, Grid, IdleAfter, KeySpec, Source, TimeRules, WindowKind,
-    WindowSpec,
+    Aggregate, Bounds, Emit, EngineConfig, Grid, IdleAfter, JoinColumn, JoinInput, JoinKind,
+    JoinSource, JoinSpec, JoinType, KeySpec, Source, TimeRules, WindowKind, WindowSpec,
 };
+use forebay_core::engine::filter::Filter;
 use forebay_core::import::ImportRecord;
 use forebay_core::units::{EventTime, Span};
 use forebay_tests::world::dice::Dice;
@@ -206,6 +207,28 @@ fn crossing(lateness: i64) -> EngineConfig {
             ..of_each
         },
     ]);
+    // What stands in two partitions meets in one.
+    let near = JoinKind::Interval {
+        lower: Span(-SECOND / 2),
+        upper: Span(SECOND / 2),
+    };
+    let side = |condition: &str| JoinInput {
+        filter: Some(Filter::parse(condition).expect("it reads")),
+        ..JoinInput::from(JoinSource::Readings)
+    };
+    let pairs = JoinSpec {
+        left: side("device = 'f02eba1100000001'"),
+        right: side("device != 'f02eba1100000001'"),
+        on: vec![JoinColumn::Channel],
+        join_type: JoinType::Full,
+        ..JoinSpec::new("pairs", near, JoinSource::Readings, JoinSource::Readings)
+    };
+    let own = JoinSpec {
+        left: side("channel = 'current'"),
+        right: side("channel = 'temperature'"),
+        ..JoinSpec::new("own", near, JoinSource::Readings, JoinSource::Readings)
+    };
+    engine.joins = vec![pairs, own];
     engine
 }
 
@@ -216,6 +239,11 @@ fn a_crash_before_any_step_changes_no_row_of_what_crosses_devices() {
         script.engine = crossing(lateness);
         let whole = steps::run(&script, &[]);
         steps::judge(&script, &whole, "without a crash");
+        let rows: Vec<usize> = steps::rows_of_streams(&script, &whole);
+        assert!(
+            rows.iter().all(|rows| *rows > 10),
+            "each stream has rows: {rows:?}"
+        );
         let (mut came, mut restored) = (0, 0);
         for step in 0..whole.steps {
             for keeps in KEEPS {

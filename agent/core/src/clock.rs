@@ -10,8 +10,10 @@
 use std::collections::BTreeMap;
 
 use crate::commit::GroupCommit;
-use crate::engine::config::{EngineConfig, IdleAfter};
-use crate::limits::{CLOCK_EVERY_US, CLOCK_PATIENCE_US, CLOCK_POLL_US, CLOCK_SPACING_US};
+use crate::engine::config::{EngineConfig, IdleAfter, JoinKind, JoinSource};
+use crate::limits::{
+    CLOCK_EVERY_US, CLOCK_PATIENCE_US, CLOCK_POLL_US, CLOCK_SPACING_US, CLOCK_TABLES_US,
+};
 use crate::log::bytes::{put_varint, zigzag};
 use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
@@ -68,12 +70,21 @@ struct Told {
     again: Option<Mono>,
 }
 
+impl Told {
+    fn look_again(&mut self, at: u64) {
+        let at = self.again.map_or(at, |before| before.0.min(at));
+        self.again = Some(Mono(at));
+    }
+}
+
 /// What one partition's engine knows of the clock, as far as it has read the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
     pub now: Option<EventTime>,
     /// At this time of the clock a device falls idle, or at a later one.
     pub next_idle: Option<EventTime>,
+    /// Something waits until a table is known past its time: each clock says so.
+    pub waits: bool,
     /// It keeps readings whose time is not known.
     pub parks: bool,
 }
@@ -104,10 +115,16 @@ impl GatewayClock {
             IdleAfter::Auto => CLOCK_EVERY_US,
             IdleAfter::After(span) => CLOCK_EVERY_US.min(span.0.unsigned_abs() / 4),
         };
+        let every = if waits_for_tables(engine) {
+            quarter.min(CLOCK_TABLES_US)
+        } else {
+            quarter
+        };
+        let computes = !engine.windows.is_empty() || !engine.joins.is_empty();
         let entry = meta.iter().find(|(key, _)| key == CLOCK_META_KEY);
         Self {
             rules,
-            every_us: (!engine.windows.is_empty()).then_some(quarter),
+            every_us: computes.then_some(every),
             guard_us: engine.time.future_guard.0,
             started: now,
             synchronised: false,
@@ -264,6 +281,17 @@ impl GatewayClock {
         if heard.parks && last.is_none() {
             return self.write(partition, ClockTrust::Yes, now, commit);
         }
+        // It says when it is over that something waits, whatever came since.
+        let tables = last.filter(|_| heard.waits).map(|(last, at)| {
+            let behind = last.0.saturating_sub(now.utc.0).max(-1).saturating_add(1);
+            let spaced = at.0.saturating_add(CLOCK_TABLES_US);
+            spaced.max(now.mono.0.saturating_add(behind.unsigned_abs()))
+        });
+        match tables {
+            Some(at) if at > now.mono.0 => told.look_again(at),
+            None if !heard.waits => {}
+            Some(_) | None => return self.write(partition, ClockTrust::Yes, now, commit),
+        }
         let Some(due) = heard.next_idle else {
             return;
         };
@@ -275,8 +303,7 @@ impl GatewayClock {
         let spaced = last.map_or(0, |(_, at)| at.0.saturating_add(CLOCK_SPACING_US));
         let again = now.mono.0.saturating_add(wait).max(spaced);
         if again > now.mono.0 {
-            let again = told.again.map_or(again, |before| before.0.min(again));
-            told.again = Some(Mono(again));
+            told.look_again(again);
             return;
         }
         self.write(partition, ClockTrust::Yes, now, commit);
@@ -320,6 +347,24 @@ impl GatewayClock {
     pub fn recorded(&self) -> Option<EventTime> {
         self.recorded
     }
+}
+
+/// Whether some lookup, or some key of a window, waits until a table is known.
+fn waits_for_tables(engine: &EngineConfig) -> bool {
+    let tables = engine.tables.iter();
+    let comes: Vec<bool> = tables.map(|table| !table.is_static).collect();
+    let does = |table: &u16| comes.get(usize::from(*table)).copied().unwrap_or(false);
+    let mut columns = engine.windows.iter().flat_map(|window| &window.key_columns);
+    let by_key = columns.any(|column| does(&column.table));
+    by_key
+        || engine
+            .joins
+            .iter()
+            .any(|join| match (join.kind, join.right.from) {
+                (JoinKind::Lookup { .. }, JoinSource::Table(table)) => does(&table),
+                (JoinKind::Lookup { .. }, JoinSource::Readings | JoinSource::Window(_))
+                | (JoinKind::Interval { .. } | JoinKind::Table, _) => false,
+            })
 }
 
 fn bytes(time: EventTime) -> Vec<u8> {

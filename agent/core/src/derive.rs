@@ -14,6 +14,7 @@ mod kept;
 mod outlets;
 pub(crate) mod standing;
 mod stored;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,8 @@ use self::outlets::is_taken;
 pub use self::outlets::{Outlet, Outlets};
 use self::stored::{Compared, Stored};
 pub use self::stored::{Difference, StoredLine};
+use self::tables::Applied;
+pub use self::tables::CHANGES_AT;
 pub use crate::checkpoint::Place;
 use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;
@@ -143,6 +146,8 @@ pub struct DeriveCounters {
     /// and those that are not.
     pub rows_same: u64,
     pub rows_different: u64,
+    /// Changes of tables that were gone before they were applied.
+    pub changes_missing: u64,
 }
 
 /// The place of an engine: which one it is, and of which pipeline.
@@ -160,8 +165,11 @@ pub struct Seat {
 pub struct Derive {
     partition: PartitionId,
     engine: Engine,
-    /// Windows in config order, then `late`, then `quarantine`.
+    /// Windows in config order, then joins, then `late`, then `quarantine`.
     outputs: Vec<Output>,
+    windows: usize,
+    /// How far the changes of tables are in it.
+    applied: Applied,
     /// Series whose lateness others judge.
     judged: Option<EngineConfig>,
     /// Time index and newest readings are those of this one.
@@ -199,6 +207,8 @@ impl Derive {
         since: impl Fn(TopicPartition) -> (Since, Offset),
     ) -> Self {
         let emits = config.windows.iter().map(|window| Some(window.emit));
+        // Each row of a join is one of its own: nothing closes.
+        let emits = emits.chain(config.joins.iter().map(|_| Some(Emit::EveryUpdate)));
         let emits = emits.chain([None, None]);
         let outputs = outlets.streams.into_iter().zip(emits).map(|(to, emit)| {
             let (since, head) = match to {
@@ -228,6 +238,8 @@ impl Derive {
             partition: unit.partition,
             engine: Engine::new(config),
             outputs: outputs.collect(),
+            windows: config.windows.len(),
+            applied: Applied::new(!config.tables.is_empty()),
             judged: outlets.judged,
             shows: outlets.shows,
             index: TimeIndex::default(),
@@ -282,6 +294,7 @@ impl Derive {
         DeriveCounters {
             rows_same: self.counters.rows_same + same,
             rows_different: self.counters.rows_different + different,
+            changes_missing: self.applied.missing,
             ..self.counters
         }
     }
@@ -418,6 +431,7 @@ impl Derive {
         Heard {
             now: self.engine.clock(),
             next_idle: self.engine.next_idle(now),
+            waits: self.engine.waits_for_tables(),
             parks: !self.parked.is_empty(),
         }
     }
@@ -442,6 +456,7 @@ impl Derive {
     /// Readings before `end` are missing that a run before may have had: how many rows
     /// it wrote of what follows cannot be counted any more, nor what they said.
     pub fn on_hole(&mut self, end: Place) {
+        self.applied.on_hole();
         for output in &mut self.outputs {
             output.is_compared = false;
             if let Stored::Count(count) = &mut output.stored
@@ -454,19 +469,16 @@ impl Derive {
 
     /// Gives the rows of a step to `commit`, after which the state is another.
     fn write_rows(&mut self, now: Mono, commit: &mut GroupCommit) {
-        let windows = self.outputs.len() - 2;
+        let asides = self.outputs.len() - 2;
         let mut fired = false;
         let mut line = Vec::new();
         for row in self.engine.views(&self.rows) {
             let place = self.places[row.cause()];
             let index = match row.stream() {
                 StreamId::Window(index) => usize::from(index),
-                StreamId::Join(_) => {
-                    self.counters.rows_homeless += 1;
-                    continue;
-                }
-                StreamId::Late => windows,
-                StreamId::Quarantine => windows + 1,
+                StreamId::Join(index) => self.windows + usize::from(index),
+                StreamId::Late => asides,
+                StreamId::Quarantine => asides + 1,
             };
             let output = &mut self.outputs[index];
             let at = match output.to {
@@ -479,7 +491,7 @@ impl Derive {
                 Outlet::Nowhere => continue,
             };
             fired |= output.fires && row.window().is_some();
-            let judged = self.judged.as_ref().filter(|_| index == windows);
+            let judged = self.judged.as_ref().filter(|_| index == asides);
             let is_elsewhere = judged.is_some_and(|config| is_taken(config, &row));
             if is_elsewhere || output.muted || row.time() < output.begins_at {
                 continue;
@@ -531,6 +543,9 @@ impl Derive {
         commit: &GroupCommit,
     ) -> Vec<(TopicPartition, Since)> {
         let mut out = Vec::new();
+        if self.is_inside_changes() {
+            return out;
+        }
         for output in &mut self.outputs {
             let worth = output.moved || (all && place > output.since.place);
             let reached = place >= output.since.place;

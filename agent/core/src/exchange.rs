@@ -12,13 +12,14 @@ mod across;
 mod feed;
 mod keep;
 mod places;
+mod split;
 
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
 use crate::derive::Derive;
-use crate::engine::config::{EngineConfig, Source};
 pub use crate::exchange::across::Across;
 use crate::exchange::feed::Feed;
+pub use crate::exchange::split::Split;
 use crate::layout::Layouts;
 use crate::limits::DERIVE_KEPT_EVERY_US;
 use crate::log::key::{StoredBlock, TopicPartition};
@@ -48,64 +49,6 @@ pub enum ExchangeRead {
     Own,
 }
 
-/// Windows by whether they can be computed partition by partition.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Split {
-    /// All whose key has the device.
-    pub by_device: EngineConfig,
-    /// Those that cross devices, and what they read.
-    pub across: EngineConfig,
-    /// Of each window of `by_device` and `across` its place in the whole.
-    pub by_device_of: Vec<usize>,
-    pub across_of: Vec<usize>,
-}
-
-impl Split {
-    /// `None` where no window crosses devices.
-    #[must_use]
-    pub fn of(whole: &EngineConfig) -> Option<Self> {
-        let windows = &whole.windows;
-        let mut crosses: Vec<bool> = windows.iter().map(|w| !w.key.device).collect();
-        if !crosses.contains(&true) {
-            return None;
-        }
-        // What one reads stands before it.
-        for at in (0..windows.len()).rev() {
-            if let (true, Source::Window(from)) = (crosses[at], windows[at].from) {
-                crosses[usize::from(from)] = true;
-            }
-        }
-        let places = |of: &dyn Fn(usize) -> bool| (0..windows.len()).filter(|at| of(*at)).collect();
-        let by_device_of: Vec<usize> = places(&|at| windows[at].key.device);
-        let across_of: Vec<usize> = places(&|at| crosses[at]);
-        Some(Self {
-            by_device: part_of(whole, &by_device_of),
-            across: part_of(whole, &across_of),
-            by_device_of,
-            across_of,
-        })
-    }
-}
-
-/// These windows, each with its source under its new number.
-fn part_of(whole: &EngineConfig, places: &[usize]) -> EngineConfig {
-    let windows = places.iter().map(|place| {
-        let mut window = whole.windows[*place].clone();
-        if let Source::Window(from) = window.from {
-            let at = places.iter().position(|place| *place == usize::from(from));
-            let at = at.expect("a source goes with its reader");
-            window.from = Source::Window(u16::try_from(at).expect("at most WINDOWS_MAX"));
-        }
-        window
-    });
-    EngineConfig {
-        time: whole.time.clone(),
-        windows: windows.collect(),
-        tables: whole.tables.clone(),
-        joins: Vec::new(),
-    }
-}
-
 /// What an operator should hear of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExchangeCounters {
@@ -119,6 +62,8 @@ pub struct ExchangeCounters {
     /// those that are not.
     pub rows_same: u64,
     pub rows_different: u64,
+    /// Changes of tables that were gone before its engine applied them.
+    pub changes_missing: u64,
 }
 
 /// See the module.
@@ -221,6 +166,7 @@ impl Exchange {
             records_missing: self.feed.missing + of_engine.records_missing,
             rows_same: of_engine.rows_same,
             rows_different: of_engine.rows_different,
+            changes_missing: of_engine.changes_missing,
         }
     }
 

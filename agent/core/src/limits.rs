@@ -157,6 +157,8 @@ pub const DERIVE_KEPT_EVERY_US: u64 = 10_000_000;
 pub const CLOCK_EVERY_US: u64 = 10_000_000;
 /// Shortest time between two clocks in one partition, us: bounds what they take of the log.
 pub const CLOCK_SPACING_US: u64 = 250_000;
+/// How old it may be where something waits until a table is known past its time, us.
+pub const CLOCK_TABLES_US: u64 = 1_000_000;
 /// How often a clock that is not trusted is looked at, us.
 pub const CLOCK_POLL_US: u64 = 1_000_000;
 /// After so long nobody will set the clock any more: one that is behind what the log knows

@@ -59,7 +59,10 @@ pub enum DeriveRead {
     Past,
     /// Of what was written under it.
     Own(PartitionId),
-    /// Of the exchange; not for the readers of partitions.
+    /// Of changes of tables, for the engine of a partition.
+    Changes(PartitionId),
+    /// Of the exchange, or of changes for the engine that reads it; not for the readers of
+    /// partitions.
     Exchange,
 }
 
@@ -370,16 +373,36 @@ impl Readers {
             let (at, from) = self.standing.next_fetch()?;
             return Some((DeriveRead::Stored, at, from));
         }
+        if let Some(read) = self.next_changes() {
+            return Some(read);
+        }
         if let Some((walk, span)) = self.walk.as_mut().zip(self.past.get(self.step)) {
+            if self.stages.iter().any(Derive::wants_changes) {
+                return None;
+            }
             let (at, from) = walk.next_fetch(span.end)?;
             return Some((DeriveRead::Past, at, from));
         }
         (0..self.walks.len()).find_map(|index| {
+            if self.stages[index].wants_changes() {
+                return None;
+            }
             let partition = self.walks[index].at().partition;
             let limit = self.limit(partition, commit);
             let (at, from) = self.walks[index].next_fetch(limit)?;
             Some((DeriveRead::Own(partition), at, from))
         })
+    }
+
+    /// The next read of changes: of one engine at a time, so that not all hold a read of
+    /// them.
+    fn next_changes(&mut self) -> Option<(DeriveRead, TopicPartition, Offset)> {
+        if self.stages.iter().any(Derive::is_fetching_changes) {
+            return None;
+        }
+        let stage = self.stages.iter_mut().find(|stage| stage.wants_changes())?;
+        let (at, from) = stage.next_changes()?;
+        Some((DeriveRead::Changes(stage.partition()), at, from))
     }
 
     /// Takes what a read brought.
@@ -393,6 +416,11 @@ impl Readers {
         match read {
             DeriveRead::Stored => self.on_stored(blocks),
             DeriveRead::Exchange => {}
+            DeriveRead::Changes(partition) => {
+                if let Some(stage) = self.stages.get_mut(usize::from(partition.0)) {
+                    stage.on_changes(blocks, now, commit);
+                }
+            }
             DeriveRead::Past => self.on_past(blocks, now, commit),
             DeriveRead::Own(partition) => {
                 let before = self.walks[usize::from(partition.0)].cursor();
@@ -406,7 +434,7 @@ impl Readers {
                 let index = usize::from(partition.0);
                 let (stages, walk) = (&mut self.stages, &mut self.walks[index]);
                 let holes = &mut self.holes;
-                walk.on_fetched(blocks, limit, |met| match met {
+                walk.on_fetched_until(blocks, limit, |met| match met {
                     Met::Block {
                         head,
                         block,
@@ -422,12 +450,13 @@ impl Readers {
                             now,
                             commit,
                         };
-                        feed.block(block, records);
+                        feed.block(block, records)
                     }
                     Met::Hole { first, end } => {
                         holes.push((partition, first, end));
                         stages[index].counters.records_missing += end.0 - first.0;
                         stages[index].on_hole(place(end));
+                        None
                     }
                 });
                 let readings = self.walks[index].cursor().0 - before.0;
@@ -473,7 +502,7 @@ impl Readers {
         let from = usize::from(span.partition.0);
         let before = walk.cursor();
         let (stages, holes) = (&mut self.stages, &mut self.holes);
-        walk.on_fetched(blocks, span.end, |met| match met {
+        walk.on_fetched_until(blocks, span.end, |met| match met {
             Met::Block {
                 head,
                 block,
@@ -488,7 +517,7 @@ impl Readers {
                     now,
                     commit,
                 };
-                feed.block(block, records);
+                feed.block(block, records)
             }
             Met::Hole { first, end } => {
                 holes.push((span.partition, first, end));
@@ -496,6 +525,7 @@ impl Readers {
                 stages
                     .iter_mut()
                     .for_each(|stage| stage.on_hole(place(end)));
+                None
             }
         });
         let read = walk.cursor().0 - before.0;

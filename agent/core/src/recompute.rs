@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::commit::GroupCommit;
-use crate::derive::Since;
+use crate::derive::{CHANGES_AT, Since};
 use crate::engine::config::EngineConfig;
 use crate::exchange::{Across, EXCHANGE_AT, Split};
 use crate::layout::Layouts;
@@ -32,7 +32,7 @@ pub struct Recompute {
 }
 
 impl Recompute {
-    /// Windows of `config` into `topics`, over the readings below `ends`. Topics in
+    /// Windows and joins of `config` into `topics`, over the readings below `ends`. Topics in
     /// `since` begin there, all others with the first reading. Blocks are of `epoch`.
     #[must_use]
     pub fn new(
@@ -76,6 +76,13 @@ impl Recompute {
     #[must_use]
     pub fn with_exchange(mut self, end: Offset) -> Self {
         self.commit.set_head(EXCHANGE_AT, end);
+        self
+    }
+
+    /// The end of the changes of tables.
+    #[must_use]
+    pub fn with_changes(mut self, end: Offset) -> Self {
+        self.commit.set_head(CHANGES_AT, end);
         self
     }
 

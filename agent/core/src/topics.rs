@@ -4,8 +4,11 @@
 //!
 //! Bound: [`TOPICS_MAX`] definitions in the life of one log.
 
+mod joins;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::joins::table_text;
 use crate::checkpoint::PipelineHash;
 use crate::engine::config::{
     Bounds, CalendarUnit, Emit, EngineConfig, Grid, IdleAfter, KeySpec, Source, TimeRules,
@@ -87,14 +90,14 @@ impl TopicTable {
         self.nameless
     }
 
-    /// The topic of the window at a place in the config, and the meta entry to write
-    /// when it is new.
+    /// The topic of the stream at a place in the config, windows first, then joins, and the
+    /// meta entry to write when it is new.
     ///
     /// # Errors
     /// When the table is full.
     ///
     /// # Panics
-    /// When there is no such window.
+    /// When there is no such stream.
     #[allow(
         clippy::type_complexity,
         reason = "the topic, and a key with its value"
@@ -104,7 +107,7 @@ impl TopicTable {
         engine: &EngineConfig,
         at: usize,
     ) -> Result<(TopicId, Option<(Vec<u8>, Vec<u8>)>), TooManyTopics> {
-        self.add(meta_key(engine, at), &engine.windows[at].name)
+        self.add(meta_key(engine, at), stream_name(engine, at))
     }
 
     #[allow(
@@ -139,7 +142,7 @@ impl TopicTable {
     /// When the table is full.
     ///
     /// # Panics
-    /// When there is no such window.
+    /// When there is no such stream.
     pub fn renew(
         &mut self,
         engine: &EngineConfig,
@@ -153,10 +156,10 @@ impl TopicTable {
         Ok((topic, entries))
     }
 
-    /// The topic of the window at a place in the config, where it has one.
+    /// The topic of the stream at a place in the config, where it has one.
     ///
     /// # Panics
-    /// When there is no such window.
+    /// When there is no such stream.
     #[must_use]
     pub fn topic_of(&self, engine: &EngineConfig, at: usize) -> Option<TopicId> {
         let known = self.known.get(&meta_key(engine, at));
@@ -170,20 +173,20 @@ impl TopicTable {
     /// When the table is full.
     ///
     /// # Panics
-    /// When there is no such window.
+    /// When there is no such stream.
     pub fn prepare(
         &mut self,
         engine: &EngineConfig,
         at: usize,
     ) -> Result<(TopicId, Option<Entry>), TooManyTopics> {
-        self.add(prepared(meta_key(engine, at)), &engine.windows[at].name)
+        self.add(prepared(meta_key(engine, at)), stream_name(engine, at))
     }
 
     /// Goes over to the topic that was prepared for a window, if one was: the entries to
     /// write. The topic before keeps its rows and its name.
     ///
     /// # Panics
-    /// When there is no such window.
+    /// When there is no such stream.
     pub fn turn(&mut self, engine: &EngineConfig, at: usize) -> Vec<Entry> {
         let key = meta_key(engine, at);
         let Some((topic, nth)) = self.known.remove(&prepared(key.clone())) else {
@@ -240,13 +243,17 @@ impl TopicTable {
     }
 }
 
-/// Hash of everything that an engine's state depends on beside the log: all windows in
-/// order with their names, and the time rules. `version` is that of the state.
+/// Hash of everything that an engine's state depends on beside the log: all windows and
+/// joins in order with their names, the tables, and the time rules. `version` is that of the state.
 #[must_use]
 pub fn pipeline_hash(config: &EngineConfig, version: u8) -> PipelineHash {
     let mut text = format!("state {version}; {}", time_rules(&config.time));
-    for (at, window) in config.windows.iter().enumerate() {
-        text.push_str(&format!("\n{}: {}", window.name, definition(config, at)));
+    for at in 0..streams(config) {
+        let name = stream_name(config, at);
+        text.push_str(&format!("\n{name}: {}", definition(config, at)));
+    }
+    for table in &config.tables {
+        text.push_str(&format!("\n{}", table_text(table)));
     }
     PipelineHash(fnv1a(text.as_bytes()))
 }
@@ -259,18 +266,40 @@ pub fn crossing_hash(across: PipelineHash, by_device: PipelineHash) -> PipelineH
     PipelineHash(fnv1a(&bytes))
 }
 
+/// Streams of a config that have topics of their own: windows, then joins.
+#[must_use]
+pub fn streams(engine: &EngineConfig) -> usize {
+    engine.windows.len() + engine.joins.len()
+}
+
+/// Name of the stream at a place.
+///
+/// # Panics
+/// When there is no such stream.
+#[must_use]
+pub fn stream_name(engine: &EngineConfig, at: usize) -> &str {
+    let window = engine.windows.get(at).map(|window| &window.name);
+    window.unwrap_or_else(|| &engine.joins[at - engine.windows.len()].name)
+}
+
 fn meta_key(engine: &EngineConfig, at: usize) -> Vec<u8> {
     let hash = fnv1a(definition(engine, at).as_bytes());
     let mut key = TOPIC_META_PREFIX.to_vec();
-    key.extend_from_slice(format!("{}/{hash:016x}", engine.windows[at].name).as_bytes());
+    key.extend_from_slice(format!("{}/{hash:016x}", stream_name(engine, at)).as_bytes());
     key
 }
 
-/// Everything that a window's rows depend on, as text whose form is decided here: a
+/// Everything that a stream's rows depend on, as text whose form is decided here: a
 /// new setting adds a word only when it is not at its default, so that streams
 /// survive an upgrade.
 fn definition(engine: &EngineConfig, at: usize) -> String {
-    let window = &engine.windows[at];
+    match engine.windows.get(at) {
+        Some(window) => window_text(engine, window),
+        None => joins::text(engine, &engine.joins[at - engine.windows.len()]),
+    }
+}
+
+fn window_text(engine: &EngineConfig, window: &WindowSpec) -> String {
     let kind = match &window.kind {
         WindowKind::Tumbling(Grid::Fixed { size, offset }) => {
             format!("tumbling {} {}", size.0, offset.0)
@@ -316,13 +345,15 @@ fn definition(engine: &EngineConfig, at: usize) -> String {
     };
     let aggregates: Vec<String> = window.aggregates.iter().map(ToString::to_string).collect();
     format!(
-        "{kind}; channels {}; devices {}; key {key}; aggregates {}; emit {emit}; finalize {}; {}{}",
+        "{kind}; channels {}; devices {}; key {key}; aggregates {}; emit {emit}; finalize {}; \
+         {}{}{}",
         only(&window.channels),
         only(&window.devices),
         aggregates.join(","),
         window.finalize,
         time_rules(&engine.time),
         source(engine, window),
+        joins::key_columns(engine, window),
     )
 }
 

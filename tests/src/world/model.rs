@@ -356,7 +356,7 @@ fn judge_results(gateway: &WorldGateway, replay: &str) {
 /// At the first difference, with `what`.
 pub fn judge_log(archive: &Archive, partitions: &[PartitionId], whole: &EngineConfig, what: &str) {
     let split = Split::of(whole).filter(|_| partitions.len() > 1);
-    let all: Vec<usize> = (0..whole.windows.len()).collect();
+    let all: Vec<usize> = (0..whole.windows.len() + whole.joins.len()).collect();
     let (config, places) = match &split {
         Some(split) => (&split.by_device, &split.by_device_of),
         None => (whole, &all),
@@ -384,10 +384,12 @@ pub fn judge_log(archive: &Archive, partitions: &[PartitionId], whole: &EngineCo
 type Judged = (StreamId, TopicPartition);
 
 fn streams_of(config: &EngineConfig, places: &[usize], partition: PartitionId) -> Vec<Judged> {
-    let windows = (0..config.windows.len() as u16).zip(places);
-    let windows = windows.map(|(index, place)| {
+    let windows = (0..config.windows.len() as u16).map(StreamId::Window);
+    let joins = (0..config.joins.len() as u16).map(StreamId::Join);
+    let windows = windows.chain(joins).zip(places);
+    let windows = windows.map(|(stream, place)| {
         let topic = TopicId(DERIVED_FIRST.0 + *place as u16);
-        (StreamId::Window(index), topic)
+        (stream, topic)
     });
     let asides = [(StreamId::Late, LATE), (StreamId::Quarantine, QUARANTINE)];
     let all = windows.chain(asides);
@@ -422,7 +424,8 @@ fn judge_across(archive: &Archive, split: &Split, replay: &str) {
     streams.retain(|(stream, _)| match stream {
         StreamId::Window(index) => !config.windows[usize::from(*index)].key.device,
         // Who judges what is late, the tests of the exchange say.
-        StreamId::Join(_) | StreamId::Late | StreamId::Quarantine => false,
+        StreamId::Join(_) => true,
+        StreamId::Late | StreamId::Quarantine => false,
     });
     judge_engine(archive, EXCHANGE_AT, &config, &streams, replay);
 }

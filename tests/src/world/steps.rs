@@ -12,6 +12,7 @@ use forebay_core::engine::config::EngineConfig;
 use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
 use forebay_core::ingest::Router;
 use forebay_core::log::key::TopicPartition;
+use forebay_core::log::topic::DERIVED_FIRST;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::{Names, Query};
@@ -298,6 +299,19 @@ fn opened(store: &MemoryStore) -> Opened {
 pub fn judge(script: &Script, done: &Done, what: &str) {
     let partitions: Vec<_> = Router::new(script.partitions).partitions().collect();
     model::judge_log(&done.archive, &partitions, &script.engine, what);
+}
+
+/// How many rows each stream has, windows first, then joins.
+#[must_use]
+pub fn rows_of_streams(script: &Script, done: &Done) -> Vec<usize> {
+    let streams = script.engine.windows.len() + script.engine.joins.len();
+    let of = |topic: usize| {
+        let rows = model::rows(&done.archive);
+        rows.filter(|(at, _)| usize::from(at.topic.0) == topic)
+            .count()
+    };
+    let first = usize::from(DERIVED_FIRST.0);
+    (first..first + streams).map(of).collect()
 }
 
 /// The rows of a run by topic and device, in their order, whatever partition has them.

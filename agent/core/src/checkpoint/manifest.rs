@@ -1,16 +1,18 @@
 //! The head of a checkpoint: which state it is, and of which place in the input.
 //! Byte table: `agent/core/docs/checkpoint.md`. Bound: one meta value.
 
-use crate::limits::{META_VALUE_BYTES_MAX, WINDOWS_MAX};
+use crate::limits::{JOINS_MAX, META_VALUE_BYTES_MAX, WINDOWS_MAX};
 use crate::log::bytes::put_varint;
 use crate::meta::{checked, with_crc};
 use crate::units::{Offset, TopicId};
 
-const VERSION: u8 = 1;
-/// Topics of windows, `late` and `quarantine`.
-const HEADS_MAX: usize = WINDOWS_MAX + 2;
+const VERSION: u8 = 2;
+/// The one before had no changes of tables.
+const VERSION_BEFORE: u8 = 1;
+/// Topics of windows and joins, `late` and `quarantine`.
+const HEADS_MAX: usize = WINDOWS_MAX + JOINS_MAX + 2;
 const _: () = assert!(
-    2 + 8 + 8 + 10 * (6 + COUNTS) + 13 * HEADS_MAX + 4 <= META_VALUE_BYTES_MAX,
+    2 + 8 + 8 + 10 * (8 + COUNTS) + 13 * HEADS_MAX + 4 <= META_VALUE_BYTES_MAX,
     "a head fits one meta value"
 );
 /// Counts that are kept beside the state.
@@ -47,6 +49,10 @@ pub struct Manifest {
     pub exact: bool,
     /// What the reader had counted.
     pub counts: [u64; COUNTS],
+    /// Changes of tables before this offset are in the state, and none after.
+    pub applied: Offset,
+    /// Of these, such as were gone before they were applied.
+    pub changes_missing: u64,
 }
 
 impl Manifest {
@@ -70,13 +76,17 @@ impl Manifest {
             put_varint(&mut out, u64::from(topic.0));
             put_varint(&mut out, next.0);
         }
+        put_varint(&mut out, self.applied.0);
+        put_varint(&mut out, self.changes_missing);
         with_crc(out)
     }
 
     /// `None` when a version, a CRC or a form is wrong.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
-        let mut reader = checked(VERSION, value)?;
+        let current = checked(VERSION, value);
+        let has_changes = current.is_some();
+        let mut reader = current.or_else(|| checked(VERSION_BEFORE, value))?;
         let exact = match reader.byte().ok()? {
             0 => false,
             1 => true,
@@ -102,6 +112,11 @@ impl Manifest {
         }
         let mut head = || Some((TopicId(u16::try_from(number()?).ok()?), Offset(number()?)));
         let heads = (0..heads).map(|_| head()).collect::<Option<Vec<_>>>()?;
+        let (applied, changes_missing) = if has_changes {
+            (Offset(reader.varint().ok()?), reader.varint().ok()?)
+        } else {
+            (Offset(0), 0)
+        };
         reader.is_at_end().then_some(Self {
             hash,
             epoch,
@@ -111,6 +126,8 @@ impl Manifest {
             heads,
             exact,
             counts,
+            applied,
+            changes_missing,
         })
     }
 

@@ -28,7 +28,28 @@ fn manifest(book: &Book) -> Manifest {
         heads: vec![(TopicId(2), Offset(0)), (TopicId(16), Offset(70_000))],
         exact: true,
         counts: [1, 0, 300, u64::MAX],
+        applied: Offset(1 << 40),
+        changes_missing: 7,
     }
+}
+
+#[test]
+fn a_head_of_before_there_were_tables_is_read() {
+    let of_now = Manifest {
+        applied: Offset(0),
+        changes_missing: 0,
+        ..manifest(&Book::default())
+    };
+    let mut before = of_now.bytes();
+    // Both last numbers, and the CRC.
+    before.truncate(before.len() - 6);
+    before[0] = 1;
+    assert_eq!(
+        Manifest::parse(&crate::meta::with_crc(before.clone())),
+        Some(of_now)
+    );
+    before[0] = 3;
+    assert_eq!(Manifest::parse(&crate::meta::with_crc(before)), None);
 }
 
 /// A state of three entries.
@@ -72,7 +93,7 @@ fn a_state_that_is_not_whole_is_not_used() {
         ("no head", |meta| drop(meta.pop()), "Missing"),
         ("an empty head", |meta| meta[3].1.clear(), "Missing"),
         ("a bit of the head", |meta| meta[3].1[20] ^= 1, "Damaged"),
-        ("another version", |meta| meta[3].1[0] = 2, "Damaged"),
+        ("another version", |meta| meta[3].1[0] = 3, "Damaged"),
         ("an entry less", |meta| drop(meta.remove(0)), "Damaged"),
         ("a bit of an entry", |meta| meta[1].1[0] ^= 1, "Damaged"),
         (
@@ -107,12 +128,13 @@ fn a_state_that_is_not_whole_is_not_used() {
 fn the_bytes_of_a_head_are_the_table() {
     let value = manifest(&Book::default()).bytes();
     let want = [
-        &[1, 1, 77, 0, 0, 0, 0, 0, 0, 0][..],
+        &[2, 1, 77, 0, 0, 0, 0, 0, 0, 0][..],
         &[0; 8],
         &[0xac, 2, 1, 2, 0xb9, 0x60, 0],
         &[1, 0, 0xac, 2],
         &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
         &[2, 2, 0, 16, 0xf0, 0xa2, 4],
+        &[0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 7],
     ]
     .concat();
     assert_eq!(value[..value.len() - 4], want);

@@ -399,6 +399,7 @@ fn heard(now: i64, next_idle: Option<i64>) -> Heard {
     Heard {
         now: Some(EventTime(now)),
         next_idle: next_idle.map(EventTime),
+        waits: false,
         parks: false,
     }
 }
@@ -425,6 +426,56 @@ fn the_clock_at_which_a_device_falls_idle_is_written_once_and_in_time() {
     let silent = heard(FLOOR + 60 * SECOND, None);
     rig.clock.on_heard(P0, silent, now, &mut rig.commit);
     assert_eq!((rig.written().0, rig.clock.next_deadline()), (vec![], None));
+}
+
+#[test]
+fn while_something_waits_for_a_table_a_clock_is_written_each_second() {
+    let mut rig = Rig::trusted(&engine(1, IdleAfter::Auto));
+    let waits = Heard {
+        waits: true,
+        ..heard(FLOOR, None)
+    };
+    let mut written = Vec::new();
+    for n in 0..=50 {
+        let since = n * SECOND / 10;
+        rig.clock.rest();
+        let now = at(since, FLOOR + since);
+        rig.clock.on_heard(P0, waits, now, &mut rig.commit);
+        let wrote = rig.written().0;
+        let next = rig.clock.next_deadline();
+        assert!(
+            !wrote.is_empty() || next.is_some_and(|next| next > now.mono),
+            "{n}: it comes again by itself"
+        );
+        written.extend(wrote.iter().map(|(_, time, _)| time - FLOOR));
+    }
+    let each: Vec<i64> = (0..=5).map(|n| n * SECOND).collect();
+    assert_eq!(written, each, "when it was set last, and each second");
+    rig.clock.rest();
+    let now = at(60 * SECOND, FLOOR + 5 * SECOND);
+    rig.clock.on_heard(P0, waits, now, &mut rig.commit);
+    assert_eq!(
+        rig.written().0,
+        [],
+        "a clock that stands still says nothing new"
+    );
+    assert!(
+        rig.clock
+            .next_deadline()
+            .is_some_and(|next| next > now.mono)
+    );
+    rig.clock.rest();
+    rig.clock.on_heard(
+        P0,
+        heard(FLOOR, None),
+        at(70 * SECOND, FLOOR + 70 * SECOND),
+        &mut rig.commit,
+    );
+    assert_eq!(
+        (rig.written().0, rig.clock.next_deadline()),
+        (vec![], None),
+        "nothing waits"
+    );
 }
 
 #[test]
@@ -468,6 +519,7 @@ fn readings_of_an_earlier_opening_that_wait_are_told_that_this_is_another() {
     let state = Heard {
         now: None,
         next_idle: None,
+        waits: false,
         parks: true,
     };
     for want in [1, 0] {

@@ -137,6 +137,8 @@ impl Derive {
             readings_beyond: beyond,
             ..self.counters
         };
+        self.applied
+            .restore(manifest.applied, manifest.changes_missing);
         self.restored_at = Some(manifest.place);
         for output in &mut self.outputs {
             output.is_compared = manifest.exact;
@@ -159,10 +161,13 @@ impl Derive {
         self.keeping.pace.is_due(bytes, behind, now)
     }
 
-    /// Whether no topic was written by an earlier run beyond the rows of readings before
-    /// this place.
+    /// Whether no topic was written by an earlier run, or in part, beyond the rows of readings
+    /// before this place.
     #[must_use]
     pub fn is_written_up_to(&self, place: Place) -> bool {
+        if self.is_inside_changes() {
+            return false;
+        }
         let outputs = self.outputs.iter();
         let ours = outputs.filter(|output| output.at().is_some() && !output.muted);
         ours.into_iter().all(|output| output.since.place <= place)
@@ -226,6 +231,8 @@ impl Derive {
                 counters.rows_oversize,
                 counters.readings_beyond,
             ],
+            applied: self.applied.upto(),
+            changes_missing: self.applied.missing,
         };
         let (key, value) = (keeping.unit.manifest_key(), manifest.bytes());
         bytes += (key.len() + value.len()) as u64;

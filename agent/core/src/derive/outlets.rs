@@ -1,6 +1,7 @@
 //! Where the rows of an engine's streams go.
 
-use crate::engine::config::{EngineConfig, Source};
+use crate::engine::config::{EngineConfig, JoinInput, JoinSource, Source};
+use crate::engine::filter::Maybe;
 use crate::engine::row::RowView;
 use crate::log::key::TopicPartition;
 use crate::log::topic::{LATE, QUARANTINE};
@@ -19,9 +20,10 @@ pub enum Outlet {
 /// The outlets of one engine.
 #[derive(Debug, Clone)]
 pub struct Outlets {
-    /// Of its windows in config order, then of `late`, then of `quarantine`.
+    /// Of its windows, then of its joins, in config order, then of `late`, then of
+    /// `quarantine`.
     pub(super) streams: Vec<Outlet>,
-    /// The lateness of series that these windows take is judged elsewhere.
+    /// The lateness of series that these windows and joins take is judged elsewhere.
     pub(super) judged: Option<EngineConfig>,
     pub(super) shows: bool,
 }
@@ -64,15 +66,26 @@ impl Outlets {
     }
 }
 
-/// Whether a window over readings takes the series of a row.
+/// Whether a window or join over readings takes the series of a row.
 pub(super) fn is_taken(config: &EngineConfig, row: &RowView<'_>) -> bool {
     let has = |names: &Option<Vec<String>>, name: Option<&str>| match (names, name) {
         (Some(names), Some(name)) => names.iter().any(|n| n == name),
         (None, _) | (_, None) => true,
     };
-    config.windows.iter().any(|window| {
+    let by_windows = config.windows.iter().any(|window| {
         window.from == Source::Readings
             && has(&window.channels, row.channel())
             && has(&window.devices, row.device())
-    })
+    });
+    let names = (row.device().unwrap_or(""), row.channel().unwrap_or(""));
+    let by = |input: &JoinInput| {
+        let filter = input.filter.as_ref();
+        let may = filter.is_none_or(|f| f.takes_series(names.0, names.1) != Maybe::No);
+        input.from == JoinSource::Readings && may
+    };
+    by_windows
+        || config
+            .joins
+            .iter()
+            .any(|join| by(&join.left) || by(&join.right))
 }

@@ -250,6 +250,14 @@ impl Join {
         with_kernel!(&self.kind, kernel => kernel.state_rows())
     }
 
+    /// Whether something waits until its table is known.
+    pub(super) fn waits(&self) -> bool {
+        match &self.kind {
+            Kind::Lookup(lookup) => lookup.state_rows() > 0,
+            Kind::Interval(_) | Kind::Table(_) => false,
+        }
+    }
+
     pub(super) fn forced(&self) -> u64 {
         with_kernel!(&self.kind, kernel => kernel.forced())
     }

@@ -472,6 +472,12 @@ impl Engine {
         windows.chain(joins).filter(|(_, count)| *count > 0)
     }
 
+    /// Whether readings or rows wait until a table is known past their time.
+    #[must_use]
+    pub fn waits_for_tables(&self) -> bool {
+        self.joins.iter().any(Join::waits) || self.operators.iter().any(Operator::waits)
+    }
+
     /// Nothing with a smaller time is still expected of this device. `None` when
     /// it is not known or has sent nothing yet.
     #[must_use]

@@ -212,6 +212,13 @@ impl Operator {
         waiting + with_kernel!(&self.kind, kernel => kernel.state_rows())
     }
 
+    /// Whether readings wait until a table of its key is known.
+    pub(super) fn waits(&self) -> bool {
+        self.keyed
+            .as_ref()
+            .is_some_and(|keyed| keyed.state_rows() > 0)
+    }
+
     /// Readings that did not wait until their key was known.
     pub(super) fn forced(&self) -> u64 {
         self.keyed.as_ref().map_or(0, |keyed| keyed.forced())

@@ -149,16 +149,22 @@ impl Across {
         }
     }
 
-    /// The next read of the exchange.
+    /// The next read of the exchange, or of changes of tables.
     pub fn next_fetch(&mut self, commit: &GroupCommit) -> Option<(TopicPartition, Offset)> {
+        if self.stage.wants_changes() {
+            return self.stage.next_changes();
+        }
         self.walk.next_fetch(commit.head(EXCHANGE_AT))
     }
 
     /// Takes what it brought.
     pub fn on_fetched(&mut self, blocks: &[StoredBlock], now: Mono, commit: &mut GroupCommit) {
+        if self.stage.is_fetching_changes() {
+            return self.stage.on_changes(blocks, now, commit);
+        }
         let stage = &mut self.stage;
         let limit = commit.head(EXCHANGE_AT);
-        self.walk.on_fetched(blocks, limit, |met| match met {
+        self.walk.on_fetched_until(blocks, limit, |met| match met {
             Met::Block { block, records, .. } => {
                 let mut feed = Feed {
                     stages: std::slice::from_mut(stage),
@@ -168,7 +174,7 @@ impl Across {
                     now,
                     commit,
                 };
-                feed.block(block, records);
+                feed.block(block, records)
             }
             Met::Hole { first, end } => {
                 // The front was trimmed before this run: nothing that it had.
@@ -176,6 +182,7 @@ impl Across {
                     stage.counters.records_missing += end.0 - first.0;
                 }
                 stage.on_hole(place(end));
+                None
             }
         });
         if !self.is_caught_up && self.walk.cursor() >= self.opened_at && self.old.is_over() {
@@ -311,9 +318,11 @@ impl Start<'_> {
 
 /// Those that the partitions' engines have are only read by others here.
 fn outlets(split: &Split, topics: &[Option<TopicId>]) -> Outlets {
-    let windows = split.across_of.iter().zip(&split.across.windows);
-    let streams = windows.map(|(place, window)| {
-        if window.key.device {
+    let windows = split.across.windows.iter();
+    let is_ours = windows.map(|window| !window.key.device);
+    let is_ours = is_ours.chain(split.across.joins.iter().map(|_| true));
+    let streams = split.across_of.iter().zip(is_ours).map(|(place, is_ours)| {
+        if !is_ours {
             return Outlet::Nowhere;
         }
         let topic = topics.get(*place).copied().flatten();

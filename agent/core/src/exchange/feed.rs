@@ -21,7 +21,7 @@ use crate::log::topic::READINGS;
 use crate::log::walk::{Met, Walk};
 use crate::meta::{Entry, checked, with_crc};
 use crate::parked::{Parked, Waiting};
-use crate::record::{ClockRecord, ClockTrust};
+use crate::record::{ClockRecord, ClockTrust, TablesRecord};
 use crate::units::{EventTime, Mono, Offset, PartitionId, Span};
 
 const VERSION: u8 = 1;
@@ -30,6 +30,7 @@ const VERSION: u8 = 1;
 enum Item {
     Reading(Arc<Series>, ReadingRecord),
     Clock(ClockRecord),
+    Tables(TablesRecord),
 }
 
 /// An item, and where to start from to meet it again.
@@ -86,6 +87,8 @@ pub(super) struct Feed {
     loading: Option<(Walk, Offset)>,
     /// The clock that was written last.
     clock: Option<EventTime>,
+    /// How far tables are known there.
+    tables: Offset,
     moved: bool,
     pub(super) readings: u64,
     pub(super) missing: u64,
@@ -133,6 +136,7 @@ impl Feed {
             standing: BTreeMap::new(),
             loading,
             clock: None,
+            tables: Offset(0),
             moved: false,
             readings: 0,
             missing: 0,
@@ -284,6 +288,13 @@ impl Feed {
                 self.clock = holds.then_some(clock.now);
                 commit.clock(EXCHANGE_AT, clock, now);
             }
+            Item::Tables(tables) => {
+                // All partitions have each of them; the first says it.
+                if tables.upto > self.tables {
+                    self.tables = tables.upto;
+                    commit.tables(EXCHANGE_AT, tables, now);
+                }
+            }
         }
     }
 
@@ -358,8 +369,18 @@ impl Lane {
                         self.push(series, *reading, (from, offset), guard);
                     }
                 }
-                Record::Gap(_) | Record::Tables(_) => {}
+                Record::Gap(_) => {}
                 Record::Clock(clock) => self.on_clock(clock, offset, guard),
+                Record::Tables(tables) => {
+                    let (from, key) = (self.here(offset), self.key);
+                    let item = Item::Tables(*tables);
+                    self.queue.push_back(Queued {
+                        from,
+                        offset,
+                        key,
+                        item,
+                    });
+                }
             }
         }
     }

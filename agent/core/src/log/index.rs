@@ -30,6 +30,14 @@ pub struct TimeIndex {
 impl TimeIndex {
     /// Adds the next block.
     pub fn push(&mut self, head: &BlockHead) {
+        // A block of which a reader had taken a part.
+        if self
+            .entries
+            .last()
+            .is_some_and(|last| last.end >= head.end())
+        {
+            return;
+        }
         if self.entries.len() == INDEX_ENTRIES_MAX {
             self.merge_neighbours();
         }

@@ -24,7 +24,7 @@ use crate::link::clocks::Clocks;
 use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
-use crate::topics::{TOPIC_META_PREFIX, TopicTable};
+use crate::topics::{TOPIC_META_PREFIX, TopicTable, stream_name, streams};
 use crate::units::{EventTime, Now, Offset, PartitionId, TopicId};
 use crate::views::{self, Pipeline, into_slot, of_slot};
 
@@ -233,14 +233,15 @@ impl Start {
     /// Goes over to new topics at once, where nothing can be built beside.
     fn renew(&mut self, topics: &mut TopicTable, plan: &Plan) {
         let engine = &plan.live.engine;
-        for (at, window) in engine.windows.iter().enumerate() {
-            let Some(from) = plan.renews.get(&window.name) else {
+        for at in 0..streams(engine) {
+            let name = stream_name(engine, at);
+            let Some(from) = plan.renews.get(name) else {
                 continue;
             };
             if let Ok((topic, _)) = topics.prepare(engine, at) {
                 self.keep(topics.turn(engine, at));
                 self.keep(views::begins(topic, *from));
-                self.keep(vec![views::renewed_entry(&window.name)]);
+                self.keep(vec![views::renewed_entry(name)]);
             }
         }
     }
@@ -257,8 +258,9 @@ impl Start {
         let slot = plan.live.slot + 1;
         let mut meta = of_slot(slot, meta).into_owned();
         let mut of_build = self.assign(topics, engine);
-        for (at, window) in engine.windows.iter().enumerate() {
-            let Some(from) = plan.renews.get(&window.name) else {
+        for (at, of_build) in of_build.iter_mut().enumerate() {
+            let name = stream_name(engine, at);
+            let Some(from) = plan.renews.get(name) else {
                 continue;
             };
             if let Ok((topic, entry)) = topics.prepare(engine, at) {
@@ -266,7 +268,7 @@ impl Start {
                 let begins = views::begins(topic, *from);
                 meta.extend(begins.clone());
                 self.keep(begins);
-                of_build[at] = Some(topic);
+                *of_build = Some(topic);
             }
         }
         self.notes.push(String::from(
@@ -292,7 +294,7 @@ impl Start {
         })
     }
 
-    /// The topic of each window.
+    /// The topic of each window, then of each join.
     fn assign(&mut self, topics: &mut TopicTable, engine: &EngineConfig) -> Vec<Option<TopicId>> {
         if topics.nameless() > 0 {
             self.notes.push(format!(
@@ -302,7 +304,7 @@ impl Start {
             ));
         }
         let mut derived = Vec::new();
-        for at in 0..engine.windows.len() {
+        for at in 0..streams(engine) {
             match topics.assign(engine, at) {
                 Ok((topic, entry)) => {
                     derived.push(Some(topic));

@@ -37,6 +37,7 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
         "rows_oversize": counted(gateway, |c| c.rows_oversize),
         "rows_homeless": counted(gateway, |c| c.rows_homeless),
         "readings_beyond": counted(gateway, |c| c.readings_beyond),
+        "changes_missing": counted(gateway, |c| c.changes_missing) + across(gateway).changes_missing,
         "clock": clock(gateway),
         "exchange": gateway.exchange.as_ref().map(|exchange| {
             let counters = exchange.counters();

@@ -7,13 +7,17 @@ use forebay_wire::ids::{BootId, ChannelNo, Ordinal, Tick};
 use forebay_wire::message::Quality;
 use proptest::prelude::*;
 
+mod tables;
+
 use super::*;
+use crate::change::Change;
+use crate::derive::CHANGES_AT;
 use crate::engine::config::{Aggregate, Bounds, Emit, Grid, TimeRules, WindowKind, WindowSpec};
 use crate::limits::DERIVE_KEPT_EVERY_US;
 use crate::log::block::{Body, Record};
 use crate::log::decode::decode;
 use crate::log::key::BlockKey;
-use crate::record::{ReadingRecord, Series, ValueKind};
+use crate::record::{ReadingRecord, Row, Series, TablesRecord, ValueKind};
 use crate::units::{Epoch, EventTime, Span};
 
 const TUMBLING: TopicId = TopicId(16);
@@ -55,6 +59,14 @@ fn config(hops: bool) -> EngineConfig {
     }
 }
 
+/// One per stream.
+fn topics(config: &EngineConfig) -> Vec<Option<TopicId>> {
+    let streams = config.windows.len() + config.joins.len();
+    (0..streams as u16)
+        .map(|n| Some(TopicId(TUMBLING.0 + n)))
+        .collect()
+}
+
 fn uid(device: u64) -> DeviceUid {
     DeviceUid(device.to_be_bytes())
 }
@@ -62,7 +74,9 @@ fn uid(device: u64) -> DeviceUid {
 /// A log on a disk that loses what was not synced, read by readers that are killed.
 struct Rig {
     partitions: u16,
-    hops: bool,
+    config: EngineConfig,
+    /// Changes of tables below it were told to all partitions.
+    told: Offset,
     blocks: BTreeMap<BlockKey, Vec<u8>>,
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
     heads: BTreeMap<TopicPartition, Offset>,
@@ -87,16 +101,20 @@ struct Rig {
 
 impl Rig {
     fn new(partitions: u16, hops: bool) -> Self {
+        Self::of(partitions, config(hops))
+    }
+
+    fn of(partitions: u16, config: EngineConfig) -> Self {
         let commit = GroupCommit::new(Epoch(0), Span(0), BTreeMap::new());
         let layouts = Layouts::restore(&[], 1, &BTreeMap::new())
             .expect("new")
             .layouts;
-        let topics = vec![Some(TUMBLING), Some(SLIDING)];
         let of = (layouts.clone(), false);
-        let readers = Readers::new(&config(hops), topics, of, &[], (&commit, Mono(0)));
+        let readers = Readers::new(&config, topics(&config), of, &[], (&commit, Mono(0)));
         let mut rig = Self {
             partitions,
-            hops,
+            config,
+            told: Offset(0),
             blocks: BTreeMap::new(),
             meta: BTreeMap::new(),
             heads: BTreeMap::new(),
@@ -135,11 +153,12 @@ impl Rig {
         let restored = Layouts::restore(&meta, self.partitions, &self.heads).expect("it grows");
         self.commit = GroupCommit::new(Epoch(self.epoch), Span(0), self.heads.clone());
         self.layouts = restored.layouts.clone();
-        let topics = vec![Some(TUMBLING), Some(SLIDING)];
+        // Told again, which changes nothing.
+        self.told = Offset(0);
         let of = (restored.layouts, restored.anew);
         self.readers = Readers::new(
-            &config(self.hops),
-            topics,
+            &self.config,
+            topics(&self.config),
             of,
             &meta,
             (&self.commit, self.now),
@@ -184,10 +203,36 @@ impl Rig {
             .reading(readings_of(partition), &series, &record, self.now);
     }
 
+    /// A change of a table.
+    fn change(&mut self, change: &Change) {
+        let mut line = Vec::new();
+        change.write_json(&mut line);
+        let time = change.time;
+        self.commit.row(CHANGES_AT, &Row { time, line }, self.now);
+    }
+
+    /// Tells each partition what is durable of the changes.
+    fn tell(&mut self) {
+        let upto = self.commit.head(CHANGES_AT);
+        if !self.founded || upto <= self.told {
+            return;
+        }
+        self.told = upto;
+        let tables = TablesRecord {
+            upto,
+            time: EventTime(0),
+        };
+        for partition in self.layouts.current().router.partitions() {
+            let at = readings_of(partition);
+            self.commit.tables(at, &tables, self.now);
+        }
+    }
+
     /// One turn of the pipeline, with a cut of what was given. `lose_blocks` and
     /// `lose_meta` say what of it a crash takes, after which it starts again.
     fn turn(&mut self, crash: Option<(bool, bool)>) -> bool {
         self.now.0 += 1;
+        self.tell();
         if let Some(entries) = self.readers.next_layout(&self.commit, self.now) {
             for (key, value) in entries {
                 self.commit.meta(key, value, self.now);
@@ -235,13 +280,20 @@ impl Rig {
         let Some((read, at, from)) = self.readers.next_fetch(&self.commit) else {
             return false;
         };
+        let blocks = self.blocks_of(at, from, bytes_max);
+        self.readers
+            .on_fetched(read, &blocks, self.now, &mut self.commit);
+        true
+    }
+
+    /// What a read of the log gives.
+    fn blocks_of(&self, at: TopicPartition, from: Offset, bytes_max: usize) -> Vec<StoredBlock> {
         let key = |base| BlockKey { at, base, chunk: 0 };
         let of = self.blocks.range(key(Offset(0))..=key(Offset(u64::MAX)));
         let before = of.clone().rfind(|(key, _)| key.base <= from);
         let first = before.map_or(from, |(key, _)| key.base);
         let mut sum = 0;
-        let blocks: Vec<StoredBlock> = of
-            .filter(|(key, _)| key.base >= first)
+        of.filter(|(key, _)| key.base >= first)
             .take_while(|(_, bytes)| {
                 sum += bytes.len();
                 sum == bytes.len() || sum <= bytes_max
@@ -250,10 +302,7 @@ impl Rig {
                 key: *key,
                 bytes: bytes.clone(),
             })
-            .collect();
-        self.readers
-            .on_fetched(read, &blocks, self.now, &mut self.commit);
-        true
+            .collect()
     }
 
     /// Removes whole blocks of readings below a part of each partition.
@@ -395,27 +444,31 @@ fn steps(back: i64, trims: bool, grows: bool) -> impl Strategy<Value = Vec<Step>
     prop::collection::vec(step, 1..250)
 }
 
-fn run(partitions: u16, hops: bool, steps: &[Step]) -> Rig {
-    let mut rig = Rig::new(partitions, hops);
-    for step in steps {
+impl Rig {
+    fn step(&mut self, step: &Step) {
         match step {
-            Step::Take(device, step) => rig.take(*device, *step),
-            Step::Turn => drop(rig.turn(None)),
-            Step::Read(bytes_max) => drop(rig.read(*bytes_max)),
-            Step::Crash(blocks, meta) => drop(rig.turn(Some((*blocks, *meta)))),
-            Step::Trim(part) => rig.trim(*part),
+            Step::Take(device, step) => self.take(*device, *step),
+            Step::Turn => drop(self.turn(None)),
+            Step::Read(bytes_max) => drop(self.read(*bytes_max)),
+            Step::Crash(blocks, meta) => drop(self.turn(Some((*blocks, *meta)))),
+            Step::Trim(part) => self.trim(*part),
             Step::Grow(partitions) => {
-                rig.partitions = rig.partitions.max(*partitions);
-                rig.turn(Some((false, false)));
+                self.partitions = self.partitions.max(*partitions);
+                self.turn(Some((false, false)));
             }
-            Step::Wait => rig.now.0 += DERIVE_KEPT_EVERY_US,
+            Step::Wait => self.now.0 += DERIVE_KEPT_EVERY_US,
             Step::Keep => {
-                if rig.readers.want() {
-                    rig.commit.wake(rig.now);
+                if self.readers.want() {
+                    self.commit.wake(self.now);
                 }
             }
         }
     }
+}
+
+fn run(partitions: u16, hops: bool, steps: &[Step]) -> Rig {
+    let mut rig = Rig::new(partitions, hops);
+    steps.iter().for_each(|step| rig.step(step));
     rig.turn(None);
     rig.settle();
     rig.sum_up();

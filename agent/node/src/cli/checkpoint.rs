@@ -381,6 +381,8 @@ mod tests {
             heads: Vec::new(),
             exact: true,
             counts: [0; 4],
+            applied: Offset(0),
+            changes_missing: 0,
         };
         let meta = vec![
             (b"checkpoint/0/0".to_vec(), manifest.bytes()),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use forebay_core::meta::Entry;
 use forebay_core::store::{Store as _, WriteBatch};
-use forebay_core::topics::TopicTable;
+use forebay_core::topics::{TopicTable, stream_name, streams};
 use forebay_core::units::{EventTime, TopicId};
 use forebay_core::views::renew_entry;
 use serde_json::json;
@@ -78,15 +78,15 @@ pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     }
 }
 
-/// Notes that a window's rows are to be made anew: the next start of an agent does it.
+/// Notes that a stream's rows are to be made anew: the next start of an agent does it.
 /// Gives the stream that it has, and its place in the config.
 fn renew(config: &Config, view: &str, from: Option<EventTime>) -> Result<(String, usize), String> {
-    let windows = &config.engine.windows;
-    let at = windows.iter().position(|window| window.name == view);
+    let names = (0..streams(&config.engine)).map(|at| stream_name(&config.engine, at));
+    let names: Vec<&str> = names.collect();
+    let at = names.iter().position(|name| *name == view);
     let at = at.ok_or_else(|| {
-        let names: Vec<&str> = windows.iter().map(|window| &*window.name).collect();
         format!(
-            "the config has no window \"{view}\"; windows: {}",
+            "the config has no window or join \"{view}\"; it has: {}",
             names.join(", ")
         )
     })?;

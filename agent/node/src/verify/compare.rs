@@ -265,12 +265,13 @@ fn begins(line: &[u8]) -> i64 {
         .unwrap_or(i64::MIN)
 }
 
-/// Whether two rows say of the same window or reading what may be different figures.
+/// Whether two rows say of the same window, reading or pair what may be different figures.
 fn is_same_row(one: &[u8], other: &[u8]) -> bool {
     let identity = |line: &[u8]| {
         let row: Value = serde_json::from_slice(line).unwrap_or_default();
         let names = [
-            "device", "channel", "start", "end", "time", "revision", "final", "reason",
+            "device", "channel", "start", "end", "time", "revision", "final", "reason", "key",
+            "left", "right", "diff",
         ];
         names.map(|name| row[name].clone())
     };

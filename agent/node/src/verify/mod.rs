@@ -1,5 +1,5 @@
-//! `forebay verify`: derived rows computed anew from the readings of a stopped agent's
-//! log and compared, byte for byte, with those that stand in it. Changes nothing.
+//! `forebay verify`: derived rows computed anew from the readings, and the changes of
+//! tables, of a stopped agent's log and compared, byte for byte, with those that stand in it. Changes nothing.
 //!
 //! Holds always: what is named is a difference between the log and its own readings
 //! under this config; what cannot be told, as readings are gone, is said and counted as
@@ -15,8 +15,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use forebay_core::derive::CHANGES_AT;
 use forebay_core::engine::STATE_VERSION;
-use forebay_core::engine::config::{EngineConfig, Source, WindowKind};
+use forebay_core::engine::config::{
+    EngineConfig, JoinInput, JoinKind, JoinSource, JoinSpec, Source, WindowKind,
+};
 use forebay_core::exchange::EXCHANGE_AT;
 use forebay_core::layout::{Layouts, Restored};
 use forebay_core::limits::FETCH_BYTES_MAX;
@@ -28,7 +31,7 @@ use forebay_core::readers::DeriveRead;
 use forebay_core::readers::places::{changed, derived};
 use forebay_core::recompute::Recompute;
 use forebay_core::retention::drop_counts;
-use forebay_core::topics::{TopicTable, pipeline_hash};
+use forebay_core::topics::{TopicTable, pipeline_hash, stream_name, streams as streams_of};
 use forebay_core::units::{Epoch, EventTime, Offset, PartitionId, TopicId};
 use forebay_core::views::{Pipeline, froms};
 use serde_json::{Value, json};
@@ -53,8 +56,8 @@ Examples:
   forebay verify
   forebay verify --config /etc/forebay.toml --view temp_1m --json
 
-Compares every row of every window, of late and of quarantine with what the readings in the
-log give under this config, and names the first that differs. Rows that an agent had not yet
+Compares every row of every window and join, of late and of quarantine with what the readings and the
+changes of tables in the log give under this config, and names the first that differs. Rows that an agent had not yet
 written when it was stopped are no difference.
 Exit code: 0 when all is the same; 1 when something differs; 2 when it cannot be looked into.")]
 pub struct VerifyArgs {
@@ -64,7 +67,7 @@ pub struct VerifyArgs {
     /// Another data directory than the config names
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Compare only this window, late or quarantine
+    /// Compare only this window or join, late or quarantine
     #[arg(long, value_name = "NAME")]
     view: Option<String>,
     /// Print JSON
@@ -107,16 +110,16 @@ struct Report {
     notes: Vec<String>,
 }
 
-/// The streams of a config: which topic each window has, if it ever had rows.
+/// The streams of a config: which topic each window and join has, if it ever had rows.
 pub(crate) fn topics_of(
     config: &EngineConfig,
     reader: &LogReader,
 ) -> (TopicTable, Vec<Option<TopicId>>) {
     let known = TopicTable::restore(&reader.meta, &reader.heads);
     let mut table = known.clone();
-    let topics = (0..config.windows.len()).map(|window| {
-        let assigned = table.assign(config, window);
-        // A new one would be given to a window that never had rows.
+    let topics = (0..streams_of(config)).map(|stream| {
+        let assigned = table.assign(config, stream);
+        // A new one would be given to a stream that never had rows.
         assigned
             .ok()
             .and_then(|(topic, entry)| entry.is_none().then_some(topic))
@@ -177,7 +180,7 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
     let mut report = Report {
         data_dir,
         readings: 0,
-        tells_from: tells_from(&reader),
+        tells_from: tells_from(&reader, &config.engine),
         compares: Vec::new(),
         notes: Vec::new(),
     };
@@ -215,12 +218,15 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
     }
     let recompute = Recompute::new((&config.engine, topics), layouts, &ends, &since, Epoch(1));
     let exchange = reader.heads.get(&EXCHANGE_AT).copied();
-    let mut recompute = recompute.with_exchange(exchange.unwrap_or_default());
+    let recompute = recompute.with_exchange(exchange.unwrap_or_default());
+    let changes = reader.heads.get(&CHANGES_AT).copied();
+    let mut recompute = recompute.with_changes(changes.unwrap_or_default());
     let progress = Progress::records(total);
+    let mut seen: BTreeMap<TopicPartition, Offset> = BTreeMap::new();
     while let Some((read, at, from)) = recompute.next_fetch() {
         let blocks = reader.read(at, from, FETCH_BYTES_MAX, |_| {});
         let blocks = blocks.map_err(|error| error.to_string())?;
-        report.readings += records_of(read, &blocks, from);
+        report.readings += records_of(read, &blocks, seen.entry(at).or_default());
         let rows = recompute.on_fetched(read, &blocks);
         report.on_rows(&rows, &mut reader)?;
         report.on_holes(&recompute.take_holes());
@@ -241,10 +247,14 @@ fn is_built(engine: &EngineConfig, reader: &LogReader) -> bool {
     live.is_some_and(|live| live.hash != pipeline_hash(engine, STATE_VERSION))
 }
 
-/// The event time behind all readings that retention has removed.
-fn tells_from(reader: &LogReader) -> Option<EventTime> {
+/// The event time behind all readings, and changes of tables where there are any, that
+/// retention has removed.
+fn tells_from(reader: &LogReader, engine: &EngineConfig) -> Option<EventTime> {
     let counts = drop_counts(&reader.meta);
-    let readings = counts.iter().filter(|(at, _)| at.topic == READINGS);
+    let counted = |at: &TopicPartition| {
+        at.topic == READINGS || (*at == CHANGES_AT && !engine.tables.is_empty())
+    };
+    let readings = counts.iter().filter(|(at, _)| counted(at));
     let removed = readings.filter(|(_, counts)| counts.dropped > 0);
     let newest = removed.map(|(_, counts)| counts.newest).max()?;
     Some(EventTime(newest.0.saturating_add(1)))
@@ -256,16 +266,23 @@ fn is_whole(reader: &LogReader, at: TopicPartition) -> bool {
     counts.get(&at).is_none_or(|counts| counts.refused == 0)
 }
 
-fn records_of(read: DeriveRead, blocks: &[StoredBlock], from: Offset) -> u64 {
+/// Records of readings that a read brought for the first time; `seen`: the end of those
+/// before.
+fn records_of(read: DeriveRead, blocks: &[StoredBlock], seen: &mut Offset) -> u64 {
     match read {
-        DeriveRead::Stored | DeriveRead::Exchange => 0,
+        DeriveRead::Stored | DeriveRead::Changes(_) | DeriveRead::Exchange => 0,
         DeriveRead::Past | DeriveRead::Own(_) => {
-            let heads = blocks.iter();
-            let heads = heads.filter_map(|block| {
-                forebay_core::log::decode::decode_head(block.key, &block.bytes).ok()
-            });
-            let end = heads.map(|head| head.end()).max().unwrap_or(from);
-            end.0.saturating_sub(from.0)
+            let mut count = 0;
+            for block in blocks {
+                let head = forebay_core::log::decode::decode_head(block.key, &block.bytes);
+                let Ok(head) = head else {
+                    continue;
+                };
+                let first = head.base.max(*seen);
+                count += head.end().0.saturating_sub(first.0);
+                *seen = head.end().max(*seen);
+            }
+            count
         }
     }
 }
@@ -277,9 +294,14 @@ fn streams(
     topics: &[Option<TopicId>],
     view: Option<&str>,
 ) -> Result<Vec<(TopicId, String, Rule)>, String> {
-    let windows = config.windows.iter().zip(topics).enumerate();
-    let windows = windows.filter_map(|(index, (window, topic))| {
-        Some(((*topic)?, window.name.clone(), rule_of(config, index)))
+    let windows = (0..streams_of(config)).zip(topics);
+    let windows = windows.filter_map(|(at, topic)| {
+        let name = String::from(stream_name(config, at));
+        let rule = match at.checked_sub(config.windows.len()) {
+            None => rule_of(config, at),
+            Some(join) => rule_of_join(config, &config.joins[join]),
+        };
+        Some(((*topic)?, name, rule))
     });
     let asides = [
         (LATE, String::from("late"), Rule::Reaches(0)),
@@ -289,10 +311,12 @@ fn streams(
     let Some(view) = view else {
         return Ok(all);
     };
-    let known: Vec<&str> = config.windows.iter().map(|window| &*window.name).collect();
+    let known: Vec<&str> = (0..streams_of(config))
+        .map(|at| stream_name(config, at))
+        .collect();
     if !known.contains(&view) && !["late", "quarantine"].contains(&view) {
         return Err(format!(
-            "the config has no window called \"{view}\": it has {}",
+            "the config has no window or join called \"{view}\": it has {}",
             known.join(", ")
         ));
     }
@@ -311,7 +335,8 @@ fn rule_of(config: &EngineConfig, index: usize) -> Rule {
         WindowKind::Session { gap } => Some(gap.0),
         WindowKind::Rows { .. } => None,
     };
-    if !window.key.device {
+    // What tables said when they were removed is not known.
+    if !window.key.device || !window.key_columns.is_empty() {
         return Rule::Never;
     }
     let of_source = match window.from {
@@ -323,6 +348,29 @@ fn rule_of(config: &EngineConfig, index: usize) -> Rule {
     };
     match (own, of_source) {
         (Some(own), Rule::Reaches(reach)) => Rule::Reaches(own.saturating_add(reach)),
+        (Some(_) | None, _) => Rule::Never,
+    }
+}
+
+/// The same of a row of a join: of tables, and across devices, it depends on all before it.
+fn rule_of_join(config: &EngineConfig, join: &JoinSpec) -> Rule {
+    let JoinKind::Interval { lower, upper } = join.kind else {
+        return Rule::Never;
+    };
+    if join.crosses_devices() {
+        return Rule::Never;
+    }
+    let own = lower.0.saturating_abs().max(upper.0.saturating_abs());
+    let reach = |input: &JoinInput| match input.from {
+        JoinSource::Readings => Some(0),
+        JoinSource::Window(from) => match rule_of(config, usize::from(from)) {
+            Rule::Reaches(reach) => Some(reach.saturating_add(span_of(config, from))),
+            Rule::Never => None,
+        },
+        JoinSource::Table(_) => None,
+    };
+    match (reach(&join.left), reach(&join.right)) {
+        (Some(left), Some(right)) => Rule::Reaches(own.saturating_add(left.max(right))),
         (Some(_) | None, _) => Rule::Never,
     }
 }

@@ -31,6 +31,14 @@ name = \"last\"
 kind = \"sliding\"
 size = \"5s\"
 aggregates = [\"max\"]
+
+[[join]]
+name = \"near\"
+kind = \"interval\"
+left = { from = \"readings\", where = \"value > 20\" }
+right = { from = \"last\", value = \"max\" }
+on = \"device\"
+within = [\"-3s\", \"3s\"]
 ";
 const READINGS_COUNT: u64 = 400;
 
@@ -108,7 +116,7 @@ fn log(dir: &Path, changed: impl Fn(&mut Rows)) -> VerifyArgs {
         .expect("new")
         .entries;
     let mut topics = Vec::new();
-    for window in 0..config.engine.windows.len() {
+    for window in 0..streams_of(&config.engine) {
         let (topic, entry) = table.assign(&config.engine, window).expect("room");
         topics.push(Some(topic));
         meta.extend(entry);
@@ -139,9 +147,10 @@ fn log(dir: &Path, changed: impl Fn(&mut Rows)) -> VerifyArgs {
 fn what_differs_is_named() {
     const TEN: TopicId = TopicId(16);
     const LAST: TopicId = TopicId(17);
+    const NEAR: TopicId = TopicId(18);
     /// A name, what is done to the rows, and where the first difference is.
     type Case = (&'static str, fn(&mut Rows), Option<(TopicId, u64)>);
-    let cases: [Case; 7] = [
+    let cases: [Case; 9] = [
         ("all as it was", |_| {}, None),
         (
             "the last rows not written yet",
@@ -180,6 +189,16 @@ fn what_differs_is_named() {
             Some((LATE, 1)),
         ),
         (
+            "a row of a join",
+            |rows| rows.get_mut(&NEAR).expect("rows")[3].line[30] ^= 1,
+            Some((NEAR, 3)),
+        ),
+        (
+            "one of it is missing",
+            |rows| drop(rows.get_mut(&NEAR).expect("rows").remove(2)),
+            Some((NEAR, 2)),
+        ),
+        (
             "the first of two",
             |rows| {
                 rows.get_mut(&TEN).expect("rows")[9].line[30] ^= 1;
@@ -210,7 +229,12 @@ fn one_view_is_compared_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let break_ten = |rows: &mut Rows| rows.get_mut(&TopicId(16)).expect("rows")[0].line[30] ^= 1;
     let args = log(dir.path(), break_ten);
-    for (view, same) in [("ten", false), ("last", true), ("late", true)] {
+    for (view, same) in [
+        ("ten", false),
+        ("last", true),
+        ("near", true),
+        ("late", true),
+    ] {
         let view = Some(String::from(view));
         let args = VerifyArgs {
             view,
@@ -227,7 +251,7 @@ fn one_view_is_compared_alone() {
     let said = verify(&VerifyArgs { view, ..args })
         .err()
         .expect("there is none");
-    assert!(said.contains("it has ten, last"), "{said}");
+    assert!(said.contains("it has ten, last, near"), "{said}");
 }
 
 #[test]

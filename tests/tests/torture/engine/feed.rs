@@ -146,16 +146,63 @@ key = ["channel"]
 aggregates = ["count", "mean", "max"]
 "#;
 
+/// Joins of a device's channels, of all devices with one, with a table that is all there,
+/// and of rows of a window with it.
+const JOINS: &str = r#"
+[[table]]
+name = "sites"
+key = "device"
+source = "config"
+rows = [
+  { device = "f02eba1100000000", building = "north" },
+  { device = "f02eba1100000002", building = "south" },
+]
+
+[[join]]
+name = "placed"
+kind = "lookup"
+left = { from = "readings", where = "channel = 'current'" }
+right = { from = "sites" }
+on = "device"
+type = "left"
+
+[[join]]
+name = "minute_placed"
+kind = "lookup"
+left = { from = "minute", value = "max" }
+right = { from = "sites" }
+on = "device"
+
+[[join]]
+name = "near"
+kind = "interval"
+left = { from = "readings", where = "channel = 'current'" }
+right = { from = "readings", where = "channel = 'temperature'" }
+on = "device"
+within = ["-1s", "1s"]
+type = "full"
+
+[[join]]
+name = "met"
+kind = "interval"
+left = { from = "readings", where = "device = 'f02eba1100000001'" }
+right = { from = "readings", where = "device != 'f02eba1100000001'" }
+on = "channel"
+within = ["-500ms", "500ms"]
+type = "left"
+"#;
+
 /// The config of a directory: its seed chooses among pipelines and partition counts.
 pub(super) fn config(seed: u64, data_dir: &Path, socket: &Path) -> String {
     let partitions = PARTITIONS[(seed % 3) as usize];
     let times = TIMES[(seed / 3 % 3) as usize];
     let tails = if seed.is_multiple_of(2) { TAILS } else { "" };
     let across = if seed % 4 < 2 { ACROSS } else { "" };
+    let joins = if seed % 5 < 4 { JOINS } else { "" };
     format!(
         "[agent]\ngateway = \"gw-torture\"\ndata_dir = \"{}\"\npartitions = {partitions}\n\
          linger = \"5ms\"\n[log]\ngeneration = \"256KiB\"\n[query]\nsocket = \"{}\"\n\
-         [engine]\n{times}\n{WINDOWS}{tails}{across}",
+         [engine]\n{times}\n{WINDOWS}{tails}{across}{joins}",
         data_dir.display(),
         socket.display(),
     )

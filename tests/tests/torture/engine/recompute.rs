@@ -1,22 +1,24 @@
 //! What must stand in the derived topics of a log: told by a fresh engine from the
-//! readings that stand there, and from nothing else. Shares only the engine with the
+//! readings and the changes of tables that stand there, and from nothing else. Shares only the engine with the
 //! agent: neither how it reads, nor what it keeps, nor how it starts. With more than one
-//! partition, windows that cross devices are left to `forebay verify`.
+//! partition, what crosses devices is left to `forebay verify`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use forebay_core::change::Change;
+use forebay_core::derive::CHANGES_AT;
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::engine::row::{Rows, StreamId};
 use forebay_core::engine::{Batch, Engine};
-use forebay_core::exchange::EXCHANGE_AT;
+use forebay_core::exchange::{EXCHANGE_AT, Split};
 use forebay_core::live::figure;
 use forebay_core::log::block::Body;
 use forebay_core::log::decode::decode;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{LATE, QUARANTINE, READINGS};
 use forebay_core::record::{ClockTrust, Record, Series};
-use forebay_core::topics::TopicTable;
+use forebay_core::topics::{TopicTable, stream_name, streams};
 use forebay_core::units::{Offset, PartitionId, TopicId};
 use forebay_node::config::Config;
 use forebay_node::store::LogReader;
@@ -64,27 +66,34 @@ pub(super) fn check(dir: &Path, config: &Config, reach: Reach) -> Result<Found, 
     let partitions = reader.heads.keys().filter(|at| at.topic == READINGS);
     let partitions: Vec<PartitionId> = partitions.map(|at| at.partition).collect();
     let is_split = config.agent.partitions > 1;
-    let mut config = config.engine.clone();
-    let mut known = vec![EXCHANGE_AT];
-    if is_split {
-        let crossing = config.windows.iter().filter(|window| !window.key.device);
-        let crossing = crossing.filter_map(|window| topics.get(&window.name));
+    let whole = &config.engine;
+    let split = Split::of(whole).filter(|_| is_split);
+    let mut known = vec![EXCHANGE_AT, CHANGES_AT];
+    if let Some(split) = &split {
+        let of_partitions = |at: &usize| split.by_device_of.contains(at);
+        let crossing = (0..streams(whole)).filter(|at| !of_partitions(at));
+        let crossing = crossing.filter_map(|at| topics.get(stream_name(whole, at)));
         known.extend(crossing.map(|topic| TopicPartition {
             topic: *topic,
             partition: PartitionId(0),
         }));
-        config.windows.retain(|window| window.key.device);
     }
-    let config = &config;
+    let config = split.as_ref().map_or(whole, |split| &split.by_device);
+    let changes = lines(&mut reader, CHANGES_AT)?;
+    let changes: Result<Vec<Change>, _> = changes.iter().map(|line| Change::parse(line)).collect();
+    let changes = changes.map_err(|error| format!("a change: {error:?}"))?;
     for partition in partitions {
-        let fresh = recompute(&mut reader, config, partition)?;
+        let fresh = recompute(&mut reader, config, &changes, partition)?;
         found.readings += fresh.readings;
         found.clocks += fresh.clocks;
         for (stream, want) in fresh.lines.iter().enumerate() {
-            let (name, topic) = match config.windows.get(stream) {
-                Some(window) => (&*window.name, topics.get(&window.name).copied()),
-                None if stream == config.windows.len() => ("late", Some(LATE)),
-                None => ("quarantine", Some(QUARANTINE)),
+            let (name, topic) = match stream.checked_sub(streams(config)) {
+                None => {
+                    let name = stream_name(config, stream);
+                    (name, topics.get(name).copied())
+                }
+                Some(0) => ("late", Some(LATE)),
+                Some(_) => ("quarantine", Some(QUARANTINE)),
             };
             let Some(topic) = topic else {
                 // Killed before its name was durable: so is no row.
@@ -151,6 +160,7 @@ fn compare(
 fn recompute(
     reader: &mut LogReader,
     config: &EngineConfig,
+    changes: &[Change],
     partition: PartitionId,
 ) -> Result<Fresh, String> {
     let at = TopicPartition {
@@ -161,14 +171,16 @@ fn recompute(
         engine: Engine::new(config),
         batch: Batch::new(),
         rows: Rows::new(),
-        lines: vec![Vec::new(); config.windows.len() + 2],
+        lines: vec![Vec::new(); streams(config) + 2],
+        windows: config.windows.len(),
+        applied: 0,
         readings: 0,
         clocks: 0,
     };
     blocks(reader, at, |body| match body {
         Body::Readings { series, records } => {
             for record in records {
-                fresh.take(&series, &record)?;
+                fresh.take(&series, &record, changes)?;
             }
             Ok(())
         }
@@ -182,14 +194,22 @@ struct Fresh {
     engine: Engine,
     batch: Batch,
     rows: Rows,
-    /// Of each window, then the late ones and those in quarantine.
+    /// Of each window and join, then the late ones and those in quarantine.
     lines: Vec<Lines>,
+    windows: usize,
+    /// Changes of tables that were applied.
+    applied: usize,
     readings: u64,
     clocks: u64,
 }
 
 impl Fresh {
-    fn take(&mut self, series: &[Series], record: &Record) -> Result<(), String> {
+    fn take(
+        &mut self,
+        series: &[Series],
+        record: &Record,
+        changes: &[Change],
+    ) -> Result<(), String> {
         match record {
             Record::Reading(reading) if reading.is_unsynced() => {
                 return Err("a recorded reading waits for the clock".into());
@@ -202,7 +222,18 @@ impl Fresh {
                 let value = figure(series, reading);
                 self.batch.push(id, reading.time, value, None);
             }
-            Record::Gap(_) | Record::Tables(_) => {}
+            Record::Gap(_) => {}
+            Record::Tables(tables) => {
+                self.step();
+                let upto = tables.upto.0 as usize;
+                let new = changes.get(self.applied..upto.max(self.applied));
+                let new = new.ok_or("tables are said to be known beyond their changes")?;
+                for change in new {
+                    self.engine.on_change(change, &mut self.rows);
+                    self.write();
+                }
+                self.applied += new.len();
+            }
             Record::Clock(clock) => {
                 self.step();
                 match clock.trust {
@@ -225,13 +256,13 @@ impl Fresh {
     }
 
     fn write(&mut self) {
-        let windows = self.lines.len() - 2;
+        let asides = self.lines.len() - 2;
         for row in self.engine.views(&self.rows) {
             let stream = match row.stream() {
                 StreamId::Window(index) => usize::from(index),
-                StreamId::Join(_) => unreachable!("there is no join"),
-                StreamId::Late => windows,
-                StreamId::Quarantine => windows + 1,
+                StreamId::Join(index) => self.windows + usize::from(index),
+                StreamId::Late => asides,
+                StreamId::Quarantine => asides + 1,
             };
             let mut line = Vec::new();
             row.write_json(&mut line);
