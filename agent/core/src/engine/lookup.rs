@@ -18,7 +18,7 @@ use crate::engine::route::{Series, SeriesId};
 use crate::engine::state::{self, StateError, StateReader, StateWriter};
 use crate::engine::table::{KeyNo, Tables};
 use crate::engine::value;
-use crate::engine::waiting::{Waiting, Waits};
+use crate::engine::waiting::{Seq, Waiting, Waits};
 use crate::json::write_text;
 use crate::log::bytes::{Malformed, Reader, put_text, put_varint, put_zigzag};
 use crate::units::Span;
@@ -34,6 +34,8 @@ pub(super) struct Lookup {
     wait: Option<i64>,
     keys: Vec<Key>,
     waiting: Waiting<HeldLeft>,
+    /// Room for what leaves at once.
+    due: Vec<(i64, Seq, HeldLeft, Mark)>,
     forced: u64,
     is_touched: bool,
 }
@@ -71,6 +73,7 @@ impl Lookup {
             wait: wait.map(|wait| wait.0),
             keys: Vec::new(),
             waiting: Waiting::default(),
+            due: Vec::new(),
             forced: 0,
             is_touched: false,
         }
@@ -167,7 +170,7 @@ impl Lookup {
     /// Writes what does not wait any longer, by time and key.
     fn release(&mut self, turn: &Turn<'_>, out: &mut JoinOut) {
         let known_until = turn.tables.known_until(self.table);
-        let mut due = Vec::new();
+        let mut due = std::mem::take(&mut self.due);
         while let Some((time, seq, left)) = self.waiting.pop_before(known_until) {
             due.push((time, seq, left, Mark::None));
         }
@@ -185,15 +188,16 @@ impl Lookup {
         }
         let names = |left: &HeldLeft| {
             let names = &turn.series[left.series().index()].names;
-            (names.device.clone(), names.channel.clone())
+            (&*names.device, &*names.channel)
         };
         due.sort_by(|(a, m, x, _), (b, n, y, _)| {
             let by_key = || names(x).cmp(&names(y)).then(m.cmp(n));
             a.cmp(b).then_with(by_key)
         });
-        for (time, _, left, mark) in due {
+        for (time, _, left, mark) in due.drain(..) {
             self.find(left, (0, time), mark, turn.tables, out);
         }
+        self.due = due;
     }
 }
 

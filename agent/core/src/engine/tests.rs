@@ -2,6 +2,7 @@
 
 mod batches;
 mod clock;
+mod held;
 mod joins;
 mod keyed;
 mod kinds;

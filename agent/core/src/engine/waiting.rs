@@ -3,7 +3,8 @@
 //! Bound: [`JOIN_HELD_MAX`]; whoever pushes one more takes the oldest out. Knows neither
 //! what waits nor for what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::engine::state::{StateError, StateReader, StateWriter};
 use crate::limits::JOIN_HELD_MAX;
@@ -21,78 +22,77 @@ pub(super) type Seq = u64;
 /// Of the gateway's clock when it has said nothing yet.
 const UNCLOCKED: i64 = i64::MIN;
 /// Arrivals that share an entry of the state.
-const PAGE: u64 = 32;
+const PAGE: usize = 32;
 
 #[derive(Debug)]
 struct Held<T> {
+    time: i64,
     of: T,
     /// The gateway's clock when it came, us.
     arrived: i64,
 }
 
+#[derive(Debug)]
+struct Page<T> {
+    held: [Option<Held<T>>; PAGE],
+    len: usize,
+    /// It changed since the state was taken.
+    is_touched: bool,
+    /// It is in the state.
+    is_kept: bool,
+}
+
+impl<T> Page<T> {
+    fn new() -> Self {
+        Self {
+            held: [const { None }; PAGE],
+            len: 0,
+            is_touched: true,
+            is_kept: false,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
-    held: BTreeMap<(i64, Seq), Held<T>>,
-    /// Times by arrival.
-    by_seq: BTreeMap<Seq, i64>,
+    /// By arrival; none is empty.
+    pages: BTreeMap<u64, Page<T>>,
+    /// By time, then arrival; some of these have left already.
+    order: BinaryHeap<Reverse<(i64, Seq)>>,
+    len: usize,
     next: Seq,
     /// Some came before the clock said anything.
     is_unclocked: bool,
-    /// Pages that changed, and those that are in the state.
-    touched: Touched,
-    kept: BTreeSet<Seq>,
-}
-
-/// A set of pages. Most of them are named many times in a row, by what comes and by what
-/// leaves.
-#[derive(Debug, Default)]
-struct Touched {
-    pages: BTreeSet<Seq>,
-    /// Those named last.
-    came: Option<Seq>,
-    left: Option<Seq>,
-}
-
-impl Touched {
-    fn came(&mut self, seq: Seq) {
-        let page = Some(seq / PAGE);
-        if self.came != page {
-            self.came = page;
-            self.pages.insert(seq / PAGE);
-        }
-    }
-
-    fn left(&mut self, seq: Seq) {
-        let page = Some(seq / PAGE);
-        if self.left != page {
-            self.left = page;
-            self.pages.insert(seq / PAGE);
-        }
-    }
+    /// Pages that left and are in the state.
+    gone: Vec<u64>,
 }
 
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
         Self {
-            held: BTreeMap::new(),
-            by_seq: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            order: BinaryHeap::new(),
+            len: 0,
             next: 0,
             is_unclocked: false,
-            touched: Touched::default(),
-            kept: BTreeSet::new(),
+            gone: Vec::new(),
         }
     }
 }
 
+fn place(seq: Seq) -> (u64, usize) {
+    (seq / PAGE as u64, (seq % PAGE as u64) as usize)
+}
+
 impl<T: Waits> Waiting<T> {
     pub(super) fn len(&self) -> usize {
-        self.held.len()
+        self.len
     }
 
     /// Whether the oldest is to leave before it is time.
     pub(super) fn is_over(&self) -> bool {
-        self.held.len() > JOIN_HELD_MAX
+        self.len > JOIN_HELD_MAX
     }
 
     pub(super) fn push(&mut self, time: i64, of: T, clock: Option<i64>) {
@@ -100,108 +100,155 @@ impl<T: Waits> Waiting<T> {
         self.next += 1;
         self.is_unclocked |= clock.is_none();
         let arrived = clock.unwrap_or(UNCLOCKED);
-        self.held.insert((time, seq), Held { of, arrived });
-        self.by_seq.insert(seq, time);
-        self.touched.came(seq);
+        self.put(seq, Held { time, of, arrived });
+    }
+
+    fn put(&mut self, seq: Seq, held: Held<T>) {
+        let (page, at) = place(seq);
+        self.order.push(Reverse((held.time, seq)));
+        let page = self.pages.entry(page).or_insert_with(Page::new);
+        page.held[at] = Some(held);
+        page.len += 1;
+        page.is_touched = true;
+        self.len += 1;
     }
 
     /// Takes the oldest out, if it is before a time.
     pub(super) fn pop_before(&mut self, time: i64) -> Option<(i64, Seq, T)> {
-        let first = self.held.first_entry()?;
-        if first.key().0 >= time {
-            return None;
+        while let Some(Reverse((first, seq))) = self.order.peek().copied() {
+            if first >= time {
+                return None;
+            }
+            self.order.pop();
+            if let Some(held) = self.take(seq) {
+                return Some((held.time, seq, held.of));
+            }
         }
-        let ((time, seq), held) = first.remove_entry();
-        Some(self.taken(time, seq, held))
+        None
     }
 
     /// Takes the oldest out, whatever its time.
     pub(super) fn pop(&mut self) -> Option<(i64, Seq, T)> {
-        let ((time, seq), held) = self.held.pop_first()?;
-        Some(self.taken(time, seq, held))
+        while let Some(Reverse((_, seq))) = self.order.pop() {
+            if let Some(held) = self.take(seq) {
+                return Some((held.time, seq, held.of));
+            }
+        }
+        None
     }
 
     /// Takes one out that has waited for so long when the gateway's clock says `now`.
     pub(super) fn pop_expired(&mut self, now: i64, wait: i64) -> Option<(i64, Seq, T)> {
-        let (seq, time) = self.by_seq.first_key_value()?;
-        let (seq, time) = (*seq, *time);
-        let arrived = self.held.get(&(time, seq))?.arrived;
+        let (page, of_page) = self.pages.first_key_value()?;
+        let mut held = (0..).zip(&of_page.held);
+        let first = held.find_map(|(at, held)| Some((at, held.as_ref()?.arrived)));
+        let (at, arrived): (u64, i64) = first?;
         if arrived.saturating_add(wait) > now {
             return None;
         }
-        let held = self.held.remove(&(time, seq))?;
-        Some(self.taken(time, seq, held))
+        let seq = page * PAGE as u64 + at;
+        let held = self.take(seq)?;
+        // Those that left by arrival stay in the order until their time comes.
+        if self.order.len() > 2 * self.len + PAGE {
+            let pages = &self.pages;
+            self.order.retain(|Reverse((_, seq))| {
+                let (page, at) = place(*seq);
+                pages.get(&page).is_some_and(|page| page.held[at].is_some())
+            });
+        }
+        Some((held.time, seq, held.of))
     }
 
-    fn taken(&mut self, time: i64, seq: Seq, held: Held<T>) -> (i64, Seq, T) {
-        self.by_seq.remove(&seq);
-        self.touched.left(seq);
-        (time, seq, held.of)
+    fn take(&mut self, seq: Seq) -> Option<Held<T>> {
+        let (number, at) = place(seq);
+        let page = self.pages.get_mut(&number)?;
+        let held = page.held[at].take()?;
+        self.len -= 1;
+        page.len -= 1;
+        page.is_touched = true;
+        if page.len == 0 {
+            if page.is_kept {
+                self.gone.push(number);
+            }
+            self.pages.remove(&number);
+        }
+        Some(held)
     }
 
     /// The gateway's clock says this: what came before it said anything has come now.
     pub(super) fn on_clock(&mut self, now: i64) {
-        if !std::mem::take(&mut self.is_unclocked) {
-            return;
-        }
-        for ((_, seq), held) in &mut self.held {
-            if held.arrived == UNCLOCKED {
-                held.arrived = now;
-                self.touched.left(*seq);
-            }
+        if std::mem::take(&mut self.is_unclocked) {
+            self.set_arrived(now, |arrived| arrived == UNCLOCKED);
         }
     }
 
     /// What the gateway's clock said does not hold: all has come when it speaks again.
     pub(super) fn on_clock_lost(&mut self) {
-        for ((_, seq), held) in &mut self.held {
-            held.arrived = UNCLOCKED;
-            self.is_unclocked = true;
-            self.touched.left(*seq);
+        self.is_unclocked = self.len > 0;
+        self.set_arrived(UNCLOCKED, |_| true);
+    }
+
+    fn set_arrived(&mut self, to: i64, which: impl Fn(i64) -> bool) {
+        for page in self.pages.values_mut() {
+            for held in page.held.iter_mut().flatten() {
+                if which(held.arrived) {
+                    held.arrived = to;
+                    page.is_touched = true;
+                }
+            }
         }
     }
 
     pub(super) fn changed_bytes(&self) -> usize {
-        self.touched.pages.len() * PAGE as usize * 24
+        // Mostly all of it has changed: what waits does not for long.
+        self.pages.len() * PAGE * 24
     }
 
     pub(super) fn encode(&mut self, prefix: &[u8], writer: &mut StateWriter<'_>) {
+        let key = |page: u64| [prefix, &page.to_be_bytes()].concat();
+        for page in std::mem::take(&mut self.gone) {
+            if !self.pages.contains_key(&page) {
+                writer.gone(&key(page));
+            }
+        }
         let mut blob = Vec::new();
-        for page in std::mem::take(&mut self.touched).pages {
-            let key = [prefix, &page.to_be_bytes()].concat();
+        for (number, page) in &mut self.pages {
+            if !std::mem::take(&mut page.is_touched) {
+                continue;
+            }
+            page.is_kept = true;
             blob.clear();
-            for (seq, time) in self.by_seq.range(page * PAGE..(page + 1) * PAGE) {
-                let Some(held) = self.held.get(&(*time, *seq)) else {
-                    continue;
-                };
-                put_varint(&mut blob, *seq);
-                put_zigzag(&mut blob, *time);
-                put_zigzag(&mut blob, held.arrived);
-                held.of.encode(&mut blob);
+            for (at, held) in (0..).zip(&page.held) {
+                if let Some(held) = held {
+                    put_varint(&mut blob, at);
+                    put_zigzag(&mut blob, held.time);
+                    put_zigzag(&mut blob, held.arrived);
+                    held.of.encode(&mut blob);
+                }
             }
-            if !blob.is_empty() {
-                writer.put(&key, &blob);
-                self.kept.insert(page);
-            } else if self.kept.remove(&page) {
-                writer.gone(&key);
-            }
+            writer.put(&key(*number), &blob);
         }
     }
 
     pub(super) fn decode(&mut self, prefix: &[u8], reader: &StateReader) -> Result<(), StateError> {
         reader.each(prefix, |rest, from| {
             let page: [u8; 8] = rest.try_into().map_err(|_| from.malformed())?;
-            let page = Seq::from_be_bytes(page);
-            self.kept.insert(page);
+            let page = u64::from_be_bytes(page);
+            let first = page.checked_mul(PAGE as u64);
+            let first = first.ok_or_else(|| from.malformed())?;
             while !from.is_at_end() {
-                let (seq, time, arrived) = (from.varint()?, from.zigzag()?, from.zigzag()?);
-                let of = T::decode(from)?;
-                if seq / PAGE != page || self.by_seq.insert(seq, time).is_some() {
+                let seq = first.saturating_add(from.varint()?);
+                if seq < self.next || place(seq).0 != page {
                     return Err(from.malformed());
                 }
+                let (time, arrived) = (from.zigzag()?, from.zigzag()?);
+                let of = T::decode(from)?;
                 self.is_unclocked |= arrived == UNCLOCKED;
-                self.held.insert((time, seq), Held { of, arrived });
-                self.next = self.next.max(seq.saturating_add(1));
+                self.put(seq, Held { time, of, arrived });
+                self.next = seq.saturating_add(1);
+            }
+            if let Some(page) = self.pages.get_mut(&page) {
+                (page.is_touched, page.is_kept) = (false, true);
             }
             Ok(())
         })
