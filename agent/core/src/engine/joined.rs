@@ -21,20 +21,15 @@ pub(super) struct JoinedRow {
 }
 
 /// What was equal on both sides.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum JoinKey {
     /// The device of a series.
     Device(SeriesId),
     /// As text.
     Text(Arc<str>),
     /// Nothing: a null, which nothing is equal to.
+    #[default]
     Null,
-}
-
-impl Default for JoinKey {
-    fn default() -> Self {
-        Self::Null
-    }
 }
 
 /// What a row says behind its key.
@@ -144,10 +139,13 @@ impl JoinedView<'_> {
         let identity = out.len();
         out.extend_from_slice(b",\"right\":");
         self.side(&self.joined.right, self.sides[1], &written, out);
-        match (&self.joined.left, &self.joined.right) {
-            // Which row of the table it found is what it says of the reading.
-            (Side::Reading { .. } | Side::Window(_), Side::Row(_) | Side::Null) => identity,
-            _ => out.len(),
+        // Which row of a table it found is what it says of the reading.
+        let is_left = matches!(self.joined.left, Side::Reading { .. } | Side::Window(_));
+        let is_row = matches!(self.joined.right, Side::Row(_) | Side::Null);
+        if is_left && is_row {
+            identity
+        } else {
+            out.len()
         }
     }
 

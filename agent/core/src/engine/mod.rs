@@ -109,6 +109,16 @@ pub struct Engine {
     changed: bool,
 }
 
+/// What a turn does to watermarks of devices.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moves<'a> {
+    /// Device, watermark before and after.
+    moved: &'a [(u32, i64, i64)],
+    /// Devices that fell silent, with their watermarks.
+    silent: &'a [(u32, i64)],
+    all_silent: bool,
+}
+
 /// Version of the entries of [`Engine::take_changes`].
 pub const STATE_VERSION: u8 = 1;
 const HEAD_KEY: &[u8] = b"e";
@@ -325,7 +335,11 @@ impl Engine {
         if device.is_none() {
             self.tables.raise_floor(time);
         }
-        self.turn((&moved, &[], false), None, out);
+        let moves = Moves {
+            moved: &moved,
+            ..Moves::default()
+        };
+        self.turn(moves, None, out);
     }
 
     /// A row of a table was inserted, updated or deleted, or the table is known up to a
@@ -335,7 +349,7 @@ impl Engine {
             .now
             .map_or(i64::MAX, |now| now.0.saturating_add(self.future_guard.0));
         let changed = self.tables.apply(change, latest);
-        self.turn((&[], &[], false), changed.as_ref(), out);
+        self.turn(Moves::default(), changed.as_ref(), out);
         self.tables.prune();
     }
 
@@ -352,7 +366,12 @@ impl Engine {
         self.tables.on_clock(Some(now));
         let silent = self.devices.fallen_idle(now);
         let all_silent = !silent.is_empty() && self.devices.all_silent();
-        self.turn((&[], &silent, all_silent), None, out);
+        let moves = Moves {
+            silent: &silent,
+            all_silent,
+            ..Moves::default()
+        };
+        self.turn(moves, None, out);
         self.tables.prune();
     }
 
@@ -388,7 +407,11 @@ impl Engine {
 
     fn turn(
         &mut self,
-        (moved, silent, all_silent): (&[(u32, i64, i64)], &[(u32, i64)], bool),
+        Moves {
+            moved,
+            silent,
+            all_silent,
+        }: Moves<'_>,
         changed: Option<&Changed>,
         out: &mut Rows,
     ) {

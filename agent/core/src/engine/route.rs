@@ -52,6 +52,9 @@ const BY_TABLE: Slot = Slot::MAX - 1;
 /// each.
 pub(super) type Columns = Arc<[Arc<str>]>;
 
+/// What is in a key: device, channel, columns of tables.
+type SharedKey = (Option<DeviceId>, Option<Arc<str>>, Columns);
+
 /// What shares one watermark in an operator: a device, by its number, or, where the
 /// key holds no device, all of them, as 0.
 pub(super) type Scope = u32;
@@ -69,7 +72,7 @@ pub(super) struct Routes {
     /// By input.
     slot_of: Vec<Slot>,
     /// By key, where several inputs share one.
-    shared: BTreeMap<(Option<DeviceId>, Option<Arc<str>>, Columns), Slot>,
+    shared: BTreeMap<SharedKey, Slot>,
     /// Of each slot, where the key has any.
     columns_of: Vec<Columns>,
     slots_of: Vec<Slots>,

@@ -242,9 +242,11 @@ proptest! {
         let mut counts: BTreeMap<(String, i64), u64> = BTreeMap::new();
         for (device, _, time, value) in &readings {
             // Of equal times the later: as they were put in.
-            let in_order = steps.iter().filter_map(|step| match step {
-                Given::Change(_, key, from, row) if key == device && from <= time => Some((*from, *row)),
-                _ => None,
+            let in_order = steps.iter().filter_map(|step| {
+                let Given::Change(_, key, from, row) = step else {
+                    return None;
+                };
+                (key == device && from <= time).then_some((*from, *row))
             });
             let last = in_order.max_by_key(|(from, _)| *from).and_then(|(_, row)| row);
             let building = match last {
@@ -268,7 +270,7 @@ proptest! {
             let (start, _) = row.window().expect("a window");
             let count = row.cells().find_map(|(_, cell)| match cell {
                 crate::engine::row::Cell::Count(n) => Some(n),
-                _ => None,
+                crate::engine::row::Cell::Null | crate::engine::row::Cell::Number(_) => None,
             });
             format!("{} {} {}", row.columns[0].trim_start_matches(','), start.0, count.expect("asked for"))
         }).collect();
