@@ -170,6 +170,14 @@ impl Catalog {
             let absent = &mut tables.absent;
             return absent.push(format!("table {fed} is not there (any more)"));
         };
+        if kind.as_deref() == Some("p") && !via_root {
+            // What is published then are its partitions, not the table.
+            tables.wrong.push(format!(
+                "table {fed} is partitioned: let the publication's owner run ALTER PUBLICATION \
+                 {publication} SET (publish_via_partition_root = true);"
+            ));
+            return;
+        }
         if !row.get::<_, bool>(7) {
             return tables.absent.push(format!(
                 "table {fed} is not in the publication: let its owner run ALTER PUBLICATION \
@@ -186,12 +194,6 @@ impl Catalog {
         if !row.get::<_, bool>(6) {
             let grant = format!("GRANT SELECT ON {named} TO {};", quoted(user));
             tables.grants.push(grant);
-        }
-        if kind.as_deref() == Some("p") && !via_root {
-            tables.wrong.push(format!(
-                "table {fed} is partitioned: let the publication's owner run ALTER PUBLICATION \
-                 {publication} SET (publish_via_partition_root = true);"
-            ));
         }
         let identity: Option<String> = row.get(3);
         let (logged, columns): (Vec<String>, Vec<String>) = (row.get(9), row.get(10));
