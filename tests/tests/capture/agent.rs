@@ -183,7 +183,10 @@ fn killed_at(rig: &mut Rig, fault: &str) {
             child.try_wait().unwrap().ok_or_else(errors)
         });
         let mut child = start(TEST, server, dir.path(), None);
-        confirmed_behind("changes go on");
+        // A slot begins confirmed: what it is told behind that is the stream.
+        for _ in 0..3 {
+            confirmed_behind("changes go on");
+        }
         // And once more at any moment.
         child.kill().unwrap();
         child.wait().unwrap();
