@@ -237,12 +237,13 @@ impl Comparison {
         found.map_or("", |(sign, _)| sign)
     }
 
+    #[allow(
+        clippy::float_cmp,
+        reason = "equal as numbers, which is what the text asks for"
+    )]
     fn holds(self, value: f64, bound: f64) -> bool {
         match self {
-            // Equal as numbers, which is what the text asks for.
-            #[allow(clippy::float_cmp)]
             Self::Equal => value == bound,
-            #[allow(clippy::float_cmp)]
             Self::NotEqual => value != bound,
             Self::Less => value < bound,
             Self::LessOrEqual => value <= bound,
