@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use forebay_core::changes::{SourceEvent, SourcePosition};
 use forebay_core::engine::config::{
     Aggregate, Bounds, Emit, EngineConfig, Grid, IdleAfter, JoinColumn, JoinInput, JoinKind,
-    JoinSource, JoinSpec, JoinType, KeySpec, Source, TimeRules, WindowKind, WindowSpec,
+    JoinSource, JoinSpec, JoinType, KeySpec, Source, TableSpec, TimeRules, WindowKind, WindowSpec,
 };
 use forebay_core::engine::filter::Filter;
 use forebay_core::import::ImportRecord;
@@ -133,6 +134,7 @@ fn script(engine: EngineConfig, partitions: u16, batches: Vec<Vec<ImportRecord>>
         partitions,
         linger: Span(20_000),
         batches: batches.into_iter().map(|batch| (70_000, batch)).collect(),
+        changes: Vec::new(),
     }
 }
 
@@ -261,6 +263,91 @@ fn a_crash_before_any_step_changes_no_row_of_what_crosses_devices() {
             restored as u64 > whole.steps,
             "{restored} starts went on from a checkpoint"
         );
+    }
+}
+
+/// Tables whose rows change while readings come, and what meets them: lookups, a key, and
+/// two tables.
+fn with_tables(mut script: Script) -> Script {
+    let lookup = JoinKind::Lookup { wait: None };
+    let (readings, table) = (JoinSource::Readings, JoinSource::Table);
+    let sites = TableSpec {
+        out_of_order: Span(SECOND),
+        ..TableSpec::new("sites", &["device"])
+    };
+    let engine = &mut script.engine;
+    engine.tables = vec![sites, TableSpec::new("owners", &["building"])];
+    let placed = JoinSpec::new("placed", lookup, readings, table(0));
+    let owned = JoinSpec {
+        on: vec![JoinColumn::Column(String::from("building"))],
+        join_type: JoinType::Left,
+        ..JoinSpec::new("owned", JoinKind::Table, table(0), table(1))
+    };
+    engine.joins.extend([placed, owned]);
+    let mut dice = Dice::new(7);
+    let changes = (0..script.batches.len()).map(|n| {
+        let time = EventTime(FIRST + n as i64 * 10 * SECOND);
+        let position = |m: u64| SourcePosition(format!("{n:08}-{m}").into());
+        let row = |text: String| std::sync::Arc::from(text);
+        let mut event = |m: u64| {
+            let (device, building) = (dice.below(6), dice.below(3));
+            let (table, after) = if m % 3 == 2 {
+                (
+                    "owners",
+                    format!("{{\"building\":\"b{building}\",\"name\":\"n{n}\"}}"),
+                )
+            } else {
+                let device = format!("f02eba110000000{device}");
+                (
+                    "sites",
+                    format!("{{\"device\":\"{device}\",\"building\":\"b{building}\"}}"),
+                )
+            };
+            SourceEvent::Upsert {
+                table: table.into(),
+                key: None,
+                time: EventTime(time.0 + m as i64),
+                before: None,
+                after: row(after),
+                position: position(m),
+                is_insert: None,
+                unchanged: Vec::new(),
+            }
+        };
+        let mut events: Vec<SourceEvent> = (0..9).map(&mut event).collect();
+        events.push(SourceEvent::Heartbeat {
+            time: EventTime(time.0 + 9 * SECOND),
+            position: position(9),
+        });
+        events
+    });
+    script.changes = changes.collect();
+    script
+}
+
+#[test]
+fn a_crash_before_any_step_changes_no_row_of_joins_with_tables() {
+    for partitions in [1, 2] {
+        let mut script = crashed(1, partitions, 0);
+        script.engine = crossing(0);
+        let script = with_tables(script);
+        let whole = steps::run(&script, &[]);
+        steps::judge(&script, &whole, "without a crash");
+        let rows: Vec<usize> = steps::rows_of_streams(&script, &whole);
+        assert!(
+            rows.iter().all(|rows| *rows > 5),
+            "each stream has rows: {rows:?}"
+        );
+        for step in 0..whole.steps {
+            let crash = CrashAt {
+                step,
+                keeps: KEEPS[step as usize % KEEPS.len()],
+            };
+            let done = steps::run(&script, &[crash]);
+            let what = format!("{partitions} partitions, {crash:?}");
+            steps::judge(&script, &done, &what);
+            assert_eq!(done.different, 0, "{what}");
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use forebay_core::change::Change;
+use forebay_core::derive::CHANGES_AT;
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::engine::row::{self, RowView, StreamId};
 use forebay_core::engine::{Batch, Engine};
@@ -547,7 +549,7 @@ const IDLE: &str = "\"reason\":\"idle\"";
 
 /// Gives an engine what its input holds or held.
 fn feed_from(engine: &mut Engine, archive: &Archive, at: TopicPartition, rows: &mut row::Rows) {
-    let mut batch = Batch::new();
+    let (mut batch, mut applied) = (Batch::new(), 0);
     for entry in archive.place(at).into_iter().flat_map(BTreeMap::values) {
         match entry {
             Entry::Reading(series, reading) => {
@@ -561,7 +563,18 @@ fn feed_from(engine: &mut Engine, archive: &Archive, at: TopicPartition, rows: &
                 assert_eq!(clock.trust, ClockTrust::Yes, "the world's clock is right");
                 engine.on_clock(clock.now, rows);
             }
-            Entry::Gap(_) | Entry::Tables(_) => {}
+            Entry::Tables(tables) => {
+                engine.on_batch(&batch, rows);
+                batch.clear();
+                let upto = tables.upto.0.max(applied);
+                let changes = archive.place(CHANGES_AT).into_iter();
+                for (_, entry) in changes.flat_map(|place| place.range(applied..upto)) {
+                    let change = Change::parse(row_text(entry).as_bytes());
+                    engine.on_change(&change.expect("a change"), rows);
+                }
+                applied = upto;
+            }
+            Entry::Gap(_) => {}
             Entry::Row(_) => panic!("rows in a readings topic"),
         }
     }

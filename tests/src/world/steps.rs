@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use forebay_core::changes::{SourceBatch, SourceConfig, SourceEvent, SourceNo, SourcePosition};
 use forebay_core::clock::ClockRules;
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
 use forebay_core::ingest::Router;
+use forebay_core::limits::SOURCE_BATCHES_MAX;
 use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::DERIVED_FIRST;
 use forebay_core::payload::GatewayName;
@@ -39,6 +41,8 @@ pub struct Script {
     pub linger: Span,
     /// Imports, one after the other, each with the time before it, us.
     pub batches: Vec<(u64, Vec<ImportRecord>)>,
+    /// What the source of all tables has read before each of them, as far as there are any.
+    pub changes: Vec<Vec<SourceEvent>>,
 }
 
 /// A crash before a step of the store, counted from the last start.
@@ -86,6 +90,11 @@ struct Steps {
     /// Of the imports, until a crash.
     session: Option<SessionNo>,
     status: Option<Value>,
+    /// What the source has read and is not confirmed, and how much of it was handed on.
+    read: VecDeque<SourceBatch>,
+    handed: usize,
+    /// The source may start, in this run.
+    started: bool,
     done: Done,
 }
 
@@ -98,6 +107,12 @@ pub fn run(script: &Script, crashes: &[CrashAt]) -> Done {
     let mut steps = Steps::start(script, crashes);
     for (n, (pause, records)) in (1..).zip(&script.batches) {
         steps.now += pause;
+        if let Some(events) = script.changes.get(n as usize - 1) {
+            steps.read.push_back(SourceBatch {
+                events: events.clone(),
+                position: SourcePosition(format!("{n:08}").into()),
+            });
+        }
         steps.handle(Input::Deadline);
         // A crash takes the request along: whoever imports asks again.
         let mut sent_in = None;
@@ -115,7 +130,7 @@ pub fn run(script: &Script, crashes: &[CrashAt]) -> Done {
             steps.one();
         }
     }
-    while !steps.core.is_settled() {
+    while !steps.core.is_settled() || !steps.read.is_empty() {
         steps.one();
     }
     steps.note_different();
@@ -133,7 +148,7 @@ impl Steps {
             names: Names::default(),
             space: SpaceConfig::default(),
             clock: ClockRules::default(),
-            sources: Vec::new(),
+            sources: sources(&script.engine),
             tables: Vec::new(),
             device_log: 0,
         };
@@ -155,6 +170,9 @@ impl Steps {
             answered: false,
             session: None,
             status: None,
+            read: VecDeque::new(),
+            handed: 0,
+            started: false,
             done: Done {
                 archive: Archive::default(),
                 steps: 0,
@@ -184,13 +202,16 @@ impl Steps {
                     (self.answered, self.session) = (true, Some(answer.session));
                 }
                 Effect::Answer(_, answer) => self.status = answer.ok(),
+                Effect::ChangesDurable { position, .. } => self.confirm(&position),
+                Effect::SourceStart { position, .. } => {
+                    self.started = true;
+                    self.confirm(&position.unwrap_or_default());
+                }
                 Effect::Note(_) => {}
                 Effect::Stop(error) => panic!("the twin failed: {error}"),
                 Effect::PortWrite(..)
                 | Effect::Publish { .. }
                 | Effect::BrokerReset(..)
-                | Effect::SourceStart { .. }
-                | Effect::ChangesDurable { .. }
                 | Effect::DeviceLog { .. } => {
                     panic!("nobody is there")
                 }
@@ -200,6 +221,7 @@ impl Steps {
 
     /// Does the next step of the store, or lets time go by to the core's next deadline.
     fn one(&mut self) {
+        self.hand_on();
         let Some(job) = self.jobs.pop_front() else {
             let next = self.core.next_deadline().expect("it waits for something");
             self.now = next.0.max(self.now + 1);
@@ -240,6 +262,29 @@ impl Steps {
         }
     }
 
+    /// Hands on what the source has read.
+    fn hand_on(&mut self) {
+        while self.started && self.handed < SOURCE_BATCHES_MAX {
+            let Some(batch) = self.read.get(self.handed).cloned() else {
+                return;
+            };
+            self.handed += 1;
+            self.handle(Input::Changes(SourceNo(0), batch));
+        }
+    }
+
+    /// All up to there is durable.
+    fn confirm(&mut self, position: &SourcePosition) {
+        while self
+            .read
+            .front()
+            .is_some_and(|batch| batch.position <= *position)
+        {
+            self.read.pop_front();
+            self.handed = self.handed.saturating_sub(1);
+        }
+    }
+
     fn crash(&mut self, CrashAt { keeps, .. }: CrashAt) {
         let kept = usize::from(keeps.0).min(self.store.unsynced());
         let crash = Crash {
@@ -256,6 +301,7 @@ impl Steps {
         self.note_different();
         self.jobs.clear();
         self.session = None;
+        (self.handed, self.started) = (0, false);
         self.done.steps = 0;
         self.core = Gateway::new(self.config.clone(), &opened(&self.store), now_of(self.now))
             .expect("it starts");
@@ -276,6 +322,20 @@ impl Steps {
         let status = self.ask_status();
         self.done.different += status["rows_different"].as_u64().expect("a count");
     }
+}
+
+/// One source feeds all tables.
+fn sources(engine: &EngineConfig) -> Vec<SourceConfig> {
+    let tables: Vec<_> = engine
+        .tables
+        .iter()
+        .map(|table| table.name.as_str().into())
+        .collect();
+    let source = (!tables.is_empty()).then(|| SourceConfig {
+        name: String::from("source"),
+        tables,
+    });
+    source.into_iter().collect()
 }
 
 fn now_of(now: u64) -> Now {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::places::changed_entry;
 use super::{MetaEntry, Readers};
 use crate::commit::GroupCommit;
+use crate::derive::Derive;
 use crate::layout::Layouts;
 use crate::log::topic::{LATE, QUARANTINE};
 use crate::log::walk::Walk;
@@ -52,7 +53,8 @@ impl Readers {
     pub fn cursors(&self) -> Option<BTreeMap<PartitionId, Offset>> {
         let last = self.active == self.layouts.number();
         let settled = last && !self.held && self.walk.is_none() && !self.standing.is_loading();
-        let between = !self.walks.iter().any(Walk::is_fetching);
+        let inside = self.stages.iter().any(Derive::is_inside_changes);
+        let between = !inside && !self.walks.iter().any(Walk::is_fetching);
         let walks = self.walks.iter();
         let cursors = walks.map(|walk| (walk.at().partition, walk.cursor()));
         (settled && between).then(|| cursors.collect())
