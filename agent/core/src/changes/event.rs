@@ -73,6 +73,8 @@ pub enum SourceEvent {
         after: RowText,
         position: SourcePosition,
         /// What the source calls it, where it says so; whether a row is held decides.
+        /// `None`: the source may have said it before, and nothing happens where the same
+        /// row is held.
         is_insert: Option<bool>,
         /// Columns that did not change and are not in `after`: as they were in the row that
         /// is held.

@@ -274,7 +274,7 @@ fn put(device: &str, v: i64, position: &str) -> SourceEvent {
         before: None,
         after: row(device, v),
         position: place(position),
-        is_insert: None,
+        is_insert: Some(false),
         unchanged: Vec::new(),
     }
 }
@@ -424,6 +424,29 @@ fn a_truncate_is_a_delete_of_each_row() {
         (Insert, "c", Some("4")),
     ];
     assert_eq!(told, want);
+}
+
+#[test]
+fn a_row_that_may_have_come_before_is_no_change_where_it_is_held() {
+    let mut lab = lab();
+    let maybe = |v: i64, position: &str| {
+        let mut event = put("a", v, position);
+        if let SourceEvent::Upsert { is_insert, .. } = &mut event {
+            *is_insert = None;
+        }
+        event
+    };
+    let events = vec![maybe(1, "1"), maybe(1, "2"), maybe(2, "3"), maybe(1, "4")];
+    lab.give(events, "4");
+    lab.settle();
+    let want = [
+        (Insert, "a".into(), 0, 1),
+        (Update, "a".into(), 1, 2),
+        (Update, "a".into(), 2, 1),
+    ];
+    assert_eq!(lab.told(), want);
+    let counters = lab.changes.sources().next().unwrap().counters;
+    assert_eq!(counters.repeated, 1);
 }
 
 #[test]

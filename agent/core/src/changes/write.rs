@@ -37,6 +37,8 @@ struct Upsert {
     after: RowText,
     position: SourcePosition,
     unchanged: Vec<Arc<str>>,
+    /// The source may have said it before: a row that is the same is no change.
+    may_repeat: bool,
 }
 
 /// What became of a change.
@@ -88,7 +90,7 @@ impl Writer<'_> {
                 before,
                 after,
                 position,
-                is_insert: _,
+                is_insert,
                 unchanged,
             } => {
                 let upsert = Upsert {
@@ -99,6 +101,7 @@ impl Writer<'_> {
                     after,
                     position,
                     unchanged,
+                    may_repeat: is_insert.is_none(),
                 };
                 if !source.has_come(&upsert.position) {
                     let position = upsert.position.clone();
@@ -192,6 +195,7 @@ impl Writer<'_> {
             after: row,
             position: SourcePosition::default(),
             unchanged: Vec::new(),
+            may_repeat: false,
         };
         self.upsert(source, upsert);
     }
@@ -205,6 +209,7 @@ impl Writer<'_> {
             after,
             position,
             unchanged,
+            may_repeat,
         } = upsert;
         let feeds = source.feeds(&table);
         let known = self.book.table(&table).filter(|_| feeds);
@@ -239,6 +244,11 @@ impl Writer<'_> {
         };
         let after = on_one_line(after);
         if position.is_none() && held.as_ref() == Some(&(after.clone(), time)) {
+            source.counters.repeated += 1;
+            return;
+        }
+        let is_same = |(row, _): &(RowText, EventTime)| is_same_row(row, &after);
+        if may_repeat && held.as_ref().is_some_and(is_same) {
             source.counters.repeated += 1;
             return;
         }

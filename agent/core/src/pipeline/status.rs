@@ -53,6 +53,8 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
         "rows_different": counted(gateway, |c| c.rows_different) + across(gateway).rows_different,
         "checkpoints": checkpoints(gateway, now),
         "start": start_up(gateway),
+        "sources": gateway.sources_status(),
+        "tables": gateway.tables_status(),
         "readings_behind": gateway.readers.behind(&gateway.commit),
         "layout": gateway.readers.active(),
         "devices": devices(gateway),

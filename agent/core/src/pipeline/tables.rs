@@ -1,15 +1,18 @@
-//! Questions about tables on their way through the topic `changes`. Bound:
-//! [`QUERIES_MAX`] at the same time.
+//! What an operator is told of tables and their sources, and questions about tables on
+//! their way through the topic `changes`. Bound: [`QUERIES_MAX`] at the same time.
 
 use serde_json::{Value, json};
 
 use super::{Gateway, Reader};
-use crate::effect::{Effect, QueryId};
-use crate::limits::QUERIES_MAX;
+use crate::changes::{Source, Table};
+use crate::effect::{Effect, QueryId, SourceState};
+use crate::engine::config::TableSpec;
+use crate::limits::{QUERIES_MAX, QUERY_LINES_MAX};
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::CHANGES;
-use crate::query::tables::TableJob;
+use crate::query::tables::{TableJob, row_value};
 use crate::units::{EventTime, PartitionId};
+use crate::utc::time_value;
 
 /// Changes have one partition: they are in one order.
 const CHANGES_AT: TopicPartition = TopicPartition {
@@ -18,10 +21,45 @@ const CHANGES_AT: TopicPartition = TopicPartition {
 };
 
 impl Gateway {
-    /// The tables of the config.
+    /// The tables and their sources.
     pub(super) fn tables_answer(&self) -> Value {
+        json!({ "tables": self.tables_status(), "sources": self.sources_status() })
+    }
+
+    /// Each table of the config.
+    pub(super) fn tables_status(&self) -> Value {
         let tables = self.config.engine.tables.iter();
-        json!({ "tables": tables.map(|table| json!({ "table": table.name })).collect::<Value>() })
+        tables.map(|spec| self.table_status(spec)).collect()
+    }
+
+    fn table_status(&self, spec: &TableSpec) -> Value {
+        let mut status = json!({
+            "table": spec.name,
+            "key": spec.key,
+            "watermark": "always",
+        });
+        let Some(table) = self.changes.book().table(&spec.name) else {
+            return status;
+        };
+        if !spec.is_static {
+            let known = table.known.max(self.clock.recorded());
+            let until = known.map(|known| EventTime(known.0.saturating_sub(spec.out_of_order.0)));
+            status["watermark"] = until.map_or(Value::Null, time_value);
+        }
+        let counters = table.counters;
+        status["rows"] = json!(table.len());
+        status["bytes"] = json!(table.bytes());
+        status["changes"] = json!(counters.changes);
+        status["oversize"] = json!(counters.oversize);
+        status["keyless"] = json!(counters.keyless);
+        status["beyond"] = json!(counters.beyond);
+        status["columns_unknown"] = json!(counters.columns_unknown);
+        status
+    }
+
+    /// Each source of the config.
+    pub(super) fn sources_status(&self) -> Value {
+        self.changes.sources().map(source_status).collect()
     }
 
     pub(super) fn start_table_rows(
@@ -31,8 +69,19 @@ impl Gateway {
         at: Option<EventTime>,
     ) -> Result<(), String> {
         let end = self.commit.head(CHANGES_AT);
-        let at = at.unwrap_or(EventTime(i64::MAX));
-        self.start_table_job(id, table, |table| TableJob::at(table, key, at, end))
+        let held = self.changes.book().table(table);
+        match (at, held) {
+            (None, Some(held)) => {
+                let answer = rows_answer(held, key);
+                self.effects.push_back(Effect::Answer(id, Ok(answer)));
+                Ok(())
+            }
+            // A table that is not known has no job either.
+            (at, _) => {
+                let at = at.unwrap_or(EventTime(i64::MAX));
+                self.start_table_job(id, table, |table| TableJob::at(table, key, at, end))
+            }
+        }
     }
 
     pub(super) fn start_table_history(
@@ -86,4 +135,52 @@ impl Gateway {
             self.effects.push_back(Effect::Answer(id, Ok(job.finish())));
         }
     }
+}
+
+/// The rows that are held.
+fn rows_answer(table: &Table, key: Option<&str>) -> Value {
+    let value = |(key, held): (&str, &crate::changes::Held)| row_value(key, held.time, &held.row);
+    let rows: Vec<Value> = match key {
+        Some(key) => table
+            .get(key)
+            .map(|held| value((key, held)))
+            .into_iter()
+            .collect(),
+        None => {
+            let rows = table.rows(None).take(QUERY_LINES_MAX);
+            rows.map(|(key, held)| value((key, held))).collect()
+        }
+    };
+    json!({
+        "table": &*table.name,
+        "more": key.is_none() && table.len() > QUERY_LINES_MAX,
+        "rows": rows,
+    })
+}
+
+fn source_status(source: &Source) -> Value {
+    let counters = source.counters;
+    let (state, why) = match &source.state {
+        None => ("starting", None),
+        Some(SourceState::Connected) => ("connected", None),
+        Some(SourceState::Snapshotting { table, rows }) => {
+            ("snapshotting", Some(format!("{table}: {rows} rows")))
+        }
+        Some(SourceState::Streaming) => ("streaming", None),
+        Some(SourceState::Waiting(why)) => ("waiting", Some(why.clone())),
+        Some(SourceState::Failed(why)) => ("failed", Some(why.clone())),
+    };
+    let tables: Vec<&str> = source.config.tables.iter().map(|table| &**table).collect();
+    json!({
+        "name": source.config.name,
+        "tables": tables,
+        "state": state,
+        "why": why,
+        "lag_bytes": source.lag_bytes,
+        "events": counters.events,
+        "changes": counters.changes,
+        "repeated": counters.repeated,
+        "refused": counters.refused,
+        "snapshots": counters.snapshots,
+    })
 }

@@ -275,6 +275,36 @@ fn checkpoints(status: &Value) -> String {
     out
 }
 
+/// Tables with the rows that they have, a line each, and what is wrong with their sources.
+fn tables(answer: &Value) -> String {
+    let mut out = String::new();
+    for table in answer["tables"].as_array().into_iter().flatten() {
+        let source = &table["source"];
+        let _ = write!(
+            out,
+            "\ntable {}  {} {}  rows {}  changes {}  known until {}",
+            text(&table["table"]),
+            text(&source["kind"]),
+            text(&source["state"]),
+            number(&table["rows"]),
+            number(&table["changes"]),
+            text(&table["watermark"]),
+        );
+        if source["lag_bytes"].as_u64().is_some_and(|bytes| bytes > 0) {
+            let _ = write!(out, "  behind {}", size(&source["lag_bytes"]));
+        }
+        if source["malformed"].as_u64().is_some_and(|count| count > 0) {
+            let _ = write!(out, "  malformed {}", number(&source["malformed"]));
+        }
+        for name in ["why", "last_error"] {
+            if let Some(text) = source[name].as_str() {
+                let _ = write!(out, "\n  {text}");
+            }
+        }
+    }
+    out
+}
+
 /// The agent at a glance.
 pub(super) fn status(answer: &Value) -> ExitCode {
     let mut out = format!(
@@ -295,6 +325,7 @@ pub(super) fn status(answer: &Value) -> ExitCode {
     out.push_str(&destinations(answer));
     out.push_str(&space(&answer["space"]));
     out.push_str(&checkpoints(&answer["checkpoints"]));
+    out.push_str(&tables(answer));
     for port in answer["ports"].as_array().into_iter().flatten() {
         let _ = write!(out, "\n{}", port_line(port));
     }
@@ -325,6 +356,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn tables_show_where_they_come_from_and_what_is_wrong() {
+        let sites = json!({
+            "table": "sites", "rows": 3, "changes": 9, "watermark": "2026-03-01T00:00:00Z",
+            "source": {
+                "kind": "file", "state": "waiting", "why": "s.ndjson: No such file",
+                "lag_bytes": 2048, "malformed": 1, "last_error": "s.ndjson line 4 is no change",
+            },
+        });
+        let limits = json!({
+            "table": "limits", "rows": 1, "changes": 1, "watermark": "always",
+            "source": { "kind": "config", "state": "streaming" },
+        });
+        assert_eq!(
+            tables(&json!({ "tables": [sites, limits] })),
+            "\ntable sites  file waiting  rows 3  changes 9  known until 2026-03-01T00:00:00Z  \
+             behind 2.0 KiB  malformed 1\n  s.ndjson: No such file\n  s.ndjson line 4 is no change\
+             \ntable limits  config streaming  rows 1  changes 1  known until always"
+        );
+        assert_eq!(tables(&json!({})), "");
+    }
 
     #[test]
     fn checkpoints_show_how_old_they_are_and_what_they_cost() {

@@ -91,8 +91,9 @@ impl Reader {
     ) -> Option<String> {
         // All events of a piece are of one change in the database.
         let at = events.first().and_then(|event| event.at.as_ref());
-        let note = match self.repeats.see(at) {
-            Seen::New => None,
+        let seen = self.repeats.see(at);
+        let note = match seen {
+            Seen::Later | Seen::New => None,
             Seen::Repeated => {
                 self.figures.count_repeated();
                 return None;
@@ -107,12 +108,18 @@ impl Reader {
             let shown = shown.unwrap_or_default();
             let position = format!("{}.{number}{shown}", piece.place);
             let position = SourcePosition(position.into());
-            out.push(self.event(event.op, event.time.unwrap_or(now), position));
+            let may_repeat = seen != Seen::Later;
+            out.push(self.event((event.op, may_repeat), event.time.unwrap_or(now), position));
         }
         note
     }
 
-    fn event(&self, op: Op, time: EventTime, position: SourcePosition) -> SourceEvent {
+    fn event(
+        &self,
+        (op, may_repeat): (Op, bool),
+        time: EventTime,
+        position: SourcePosition,
+    ) -> SourceEvent {
         let table = self.table.clone();
         match op {
             Op::Upsert {
@@ -128,7 +135,8 @@ impl Reader {
                 before: before.map(Into::into),
                 after: after.into(),
                 position,
-                is_insert,
+                // What may have come before is for the core to compare.
+                is_insert: is_insert.filter(|_| !may_repeat),
                 unchanged: unchanged.into_iter().map(Into::into).collect(),
             },
             Op::Delete { key, before } => SourceEvent::Delete {

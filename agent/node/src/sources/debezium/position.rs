@@ -78,6 +78,9 @@ pub(in super::super) struct Repeats {
 /// What an event is beside those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Seen {
+    /// New by its position.
+    Later,
+    /// It may have come before.
     New,
     Repeated,
     /// New, and the positions have begun anew.
@@ -98,12 +101,13 @@ impl Repeats {
         if is_before && at.time <= self.time {
             return Seen::Repeated;
         }
+        let is_same = self.last.as_ref() == Some(order);
         self.last = Some(order.clone());
         self.time = self.time.max(at.time);
-        if is_before {
-            Seen::Restarted
-        } else {
-            Seen::New
+        match (is_before, is_same) {
+            (true, _) => Seen::Restarted,
+            (false, true) => Seen::New,
+            (false, false) => Seen::Later,
         }
     }
 
@@ -180,13 +184,13 @@ mod tests {
     fn what_comes_again_is_known_and_what_begins_anew_is_not_taken_for_it() {
         let mut repeats = Repeats::default();
         for (name, at, want) in [
-            ("first", position("p1", 10), Seen::New),
-            ("next", position("p3", 30), Seen::New),
+            ("first", position("p1", 10), Seen::Later),
+            ("next", position("p3", 30), Seen::Later),
             ("again", position("p1", 10), Seen::Repeated),
             ("the last again", position("p3", 30), Seen::New),
             ("restored", position("p2", 31), Seen::Restarted),
-            ("and on", position("p3", 32), Seen::New),
-            ("of the other kind", position("m1", 5), Seen::New),
+            ("and on", position("p3", 32), Seen::Later),
+            ("of the other kind", position("m1", 5), Seen::Later),
         ] {
             assert_eq!(repeats.see(Some(&at)), want, "{name}");
             assert_eq!(Repeats::read(&repeats.write()), repeats, "{name}");
