@@ -14,13 +14,14 @@ out_of_order = "0s"
 name = "limits"
 key = "device"
 source = "config"
-rows = [{ device = "d1", max = 5 }]
+rows = [{ device = "08917f07b53bf526", max = 5 }]
 
 [[table]]
 name = "sites"
 key = "device"
 source = "file"
 path = "sites.ndjson"
+history = "900d"
 
 [[join]]
 name = "limited"
@@ -40,9 +41,12 @@ type = "left"
 wait = "1s"
 "#;
 
+/// What the log calls the imported device `d1`: joins go by it.
+const UID: &str = "08917f07b53bf526";
+
 fn line(time: &str, building: &str) -> String {
-    let row = json!({ "device": "d1", "building": building });
-    let change = json!({ "op": "upsert", "key": "d1", "time": time, "row": row });
+    let row = json!({ "device": UID, "building": building });
+    let change = json!({ "op": "upsert", "key": UID, "time": time, "row": row });
     format!("{change}\n")
 }
 
@@ -57,9 +61,9 @@ fn readings_meet_the_row_that_held_at_their_time_through_a_kill() {
     site.append("sites.ndjson", &line("2026-03-01T00:00:00Z", "b0"));
     site.append("sites.ndjson", &line("2026-03-01T01:00:00Z", "b1"));
     site.start();
-    let row = |building: &str| json!({ "device": "d1", "building": building });
+    let row = |building: &str| json!({ "device": UID, "building": building });
     let history = [("insert", row("b0")), ("update", row("b1"))];
-    site.wait_for_history("sites", "d1", &history);
+    site.wait_for_history("sites", UID, &history);
     site.ingest(
         "d1",
         &[
