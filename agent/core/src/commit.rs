@@ -58,6 +58,8 @@ pub struct GroupCommit {
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
     meta_since: Option<Mono>,
     records: usize,
+    /// Something was given that waits for no others.
+    is_hurried: bool,
     held: Held,
     /// Topics that take no more rows, and how many they did not take.
     full: BTreeSet<TopicId>,
@@ -79,6 +81,7 @@ impl GroupCommit {
             meta: BTreeMap::new(),
             meta_since: None,
             records: 0,
+            is_hurried: false,
             held: Held::default(),
             full: BTreeSet::new(),
             refused: BTreeMap::new(),
@@ -190,10 +193,12 @@ impl GroupCommit {
         self.records += 1;
     }
 
-    /// Appends how far tables are known.
+    /// Appends how far tables are known, and lets the batch leave at once: the changes have
+    /// waited for others before.
     pub fn tables(&mut self, at: TopicPartition, tables: &TablesRecord, now: Mono) {
         self.appender(at).push_tables(tables, now);
         self.records += 1;
+        self.is_hurried = true;
     }
 
     /// Appends a result row; false when its topic is full: it is counted.
@@ -280,6 +285,7 @@ impl GroupCommit {
         }
         batch.meta = std::mem::take(&mut self.meta).into_iter().collect();
         self.meta_since = None;
+        self.is_hurried = false;
         self.last_token += 1;
         let token = CommitToken(self.last_token);
         self.under_way = Some(UnderWay {
@@ -325,6 +331,7 @@ impl GroupCommit {
             .filter_map(|a| full(a).or(a.since().map(linger)))
             .chain(self.meta_since.map(linger))
             .chain(self.held.due())
+            .chain(self.is_hurried.then_some(Mono(0)))
             .min()
     }
 }

@@ -56,6 +56,30 @@ fn a_full_block_does_not_wait() {
 }
 
 #[test]
+fn what_is_said_of_tables_waits_for_no_others() {
+    let mut commit = commit();
+    commit.row(AT, &row(), Mono(100));
+    let readings = TopicPartition {
+        topic: READINGS,
+        partition: PartitionId(0),
+    };
+    let tables = TablesRecord {
+        upto: Offset(5),
+        time: EventTime(1),
+    };
+    commit.tables(readings, &tables, Mono(101));
+    let (token, batch) = commit.poll(Mono(101)).expect("a batch at once");
+    assert_eq!(batch.blocks.len(), 2, "with what waited");
+    commit.row(AT, &row(), Mono(102));
+    commit.committed(token);
+    assert_eq!(
+        commit.next_deadline(),
+        Some(Mono(122)),
+        "the next one waits again"
+    );
+}
+
+#[test]
 fn the_head_moves_only_when_the_store_confirms_and_one_batch_is_under_way() {
     let mut commit = commit();
     commit.row(AT, &row(), Mono(0));
