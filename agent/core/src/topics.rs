@@ -525,7 +525,7 @@ mod tests {
             let names: BTreeMap<_, _> = again.streams().collect();
             assert_eq!(
                 (names[&topic], names.len()),
-                (want, 3 + 2 + nth),
+                (want, 4 + 2 + nth),
                 "{names:?}"
             );
             let windows: BTreeMap<_, _> = again.windows().collect();
