@@ -20,11 +20,11 @@ use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::{Gateway, Pipelines};
 use forebay_core::query::{Answer, Names, Query};
 use forebay_core::retention::SpaceConfig;
-use forebay_core::store::Store as _;
 use forebay_core::store::memory::{Crash, MemoryStore};
+use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::topics::TopicTable;
 use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, Span, TopicId};
-use forebay_core::views::Pipeline;
+use forebay_core::views::{Pipeline, renew_entry};
 use forebay_wire::message::Quality;
 use serde_json::{Value, json};
 
@@ -514,25 +514,62 @@ fn a_window_is_built_anew_while_the_agent_runs_whatever_the_crash() {
     }
 }
 
-#[test]
-fn rows_before_a_time_are_left_out_of_what_is_built_anew() {
-    let from = EventTime((1_800_000_000 + 16) * SECOND);
-    let want = only(b"old", 1);
-    let (mut run, _) = rebuild(Some(from), None);
-    let lines = run.lines();
-    let states = run.states();
-    let live = states
-        .iter()
-        .find(|(name, state)| *state == "live" && name.starts_with("same"));
-    let (live, _) = live.unwrap();
+/// Of these lines those of windows that end after a time.
+fn ending_after(from: EventTime, lines: &[String]) -> Vec<String> {
     let ends_after = |line: &&String| {
         let row: Value = serde_json::from_str(line).unwrap();
         let end = forebay_core::utc::parse(row["end"].as_str().unwrap()).unwrap();
         end > from
     };
-    let kept: Vec<String> = want["same"].iter().filter(ends_after).cloned().collect();
-    assert!(!kept.is_empty() && kept.len() < want["same"].len());
-    same(&lines[live], &kept, live);
+    let kept: Vec<String> = lines.iter().filter(ends_after).cloned().collect();
+    assert!(!kept.is_empty() && kept.len() < lines.len());
+    kept
+}
+
+const FROM: EventTime = EventTime((1_800_000_000 + 16) * SECOND);
+
+#[test]
+fn rows_before_a_time_are_left_out_of_what_is_built_anew() {
+    let want = only(b"old", 1);
+    let (mut run, _) = rebuild(Some(FROM), None);
+    let lines = run.lines();
+    let states = run.states();
+    let mut states = states.iter();
+    let live = states.find(|(name, state)| *state == "live" && name.starts_with("same"));
+    let (live, _) = live.unwrap();
+    same(&lines[live], &ending_after(FROM, &want["same"]), live);
+}
+
+#[test]
+fn a_log_that_does_not_know_its_pipeline_goes_over_at_once() {
+    for partitions in [1, 2] {
+        let want = only(b"old", partitions);
+        let mut run = Run::new(b"old", partitions);
+        run.go(BEFORE, |_| {});
+        let before = run.lines();
+        let meta = vec![
+            renew_entry("same", Some(FROM)),
+            renew_entry("unknown", None),
+            (b"pipeline/live".to_vec(), Vec::new()),
+        ];
+        let blocks = Vec::new();
+        run.store.append(&WriteBatch { blocks, meta }).unwrap();
+        run.store.sync().unwrap();
+        run.restart(b"old", leavings()[2]);
+        run.go(ALL, |_| {});
+        let lines = run.lines();
+        same(
+            &lines["same.1"],
+            &ending_after(FROM, &want["same"]),
+            "same.1",
+        );
+        same(&lines["same"], &before["same"], "what stood stands");
+        for name in ["changed", "gone", "late"] {
+            same(&lines[name], &want[name], name);
+        }
+        let left = run.store.meta_with_prefix(b"view/renew/").unwrap();
+        assert_eq!(left, [], "each is done once");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn a_window_is_built_anew_beside_its_rows() {
     let ended = site.run(&args, "");
     assert_eq!(ended.code, 2);
     assert!(
-        ended.errors.contains("no window \"x\"; windows: w"),
+        ended.errors.contains("no window or join \"x\"; it has: w"),
         "{ended:?}"
     );
 }

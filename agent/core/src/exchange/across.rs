@@ -88,6 +88,7 @@ impl Across {
             now,
         };
         let mut stage = Derive::new(seat, &config, outlets, |at| (since[&at], commit.head(at)));
+        stage.begin_at(&crate::views::froms(meta));
         let start = Start {
             config: &config,
             since: &since,

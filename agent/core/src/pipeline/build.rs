@@ -18,7 +18,7 @@ use crate::limits::VIEW_MEETING_READINGS;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::meta::Entry;
 use crate::readers::{DeriveRead, Readers};
-use crate::topics::pipeline_hash;
+use crate::topics::{pipeline_hash, stream_name, streams};
 use crate::units::{Mono, Offset, PartitionId, TopicId};
 use crate::views::{Moved, Pipeline, into_slot, moved_entry, renewed_entry};
 
@@ -38,7 +38,7 @@ pub(crate) struct Live {
 pub(crate) struct Build {
     pub(super) readers: Readers,
     pub(super) pipeline: Live,
-    /// Windows that get a new topic though their definition is the same.
+    /// Views that get a new topic though their definition is the same.
     pub(super) renews: BTreeSet<String>,
     pub(super) founding: Founding,
 }
@@ -171,10 +171,12 @@ impl Gateway {
         self.keep(kept.entries(), now);
         let moved = self.moved(&build);
         let mut entries = Vec::new();
-        for (at, window) in build.pipeline.engine.windows.iter().enumerate() {
-            if build.renews.contains(&window.name) {
-                entries.extend(self.topics.turn(&build.pipeline.engine, at));
-                entries.push(renewed_entry(&window.name));
+        let engine = &build.pipeline.engine;
+        for at in 0..streams(engine) {
+            let name = stream_name(engine, at);
+            if build.renews.contains(name) {
+                entries.extend(self.topics.turn(engine, at));
+                entries.push(renewed_entry(name));
             }
         }
         for (name, from, moved) in moved {

@@ -70,10 +70,11 @@ impl Gateway {
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
         let mut plan = Plan::of(&config, pipelines, meta, anew);
         start.keep(plan.entries(meta));
-        let of_live = of_slot(plan.live.slot, meta);
+        let mut of_live = of_slot(plan.live.slot, meta);
         let derived = start.assign(&mut topics, &plan.live.engine);
-        if plan.build.is_none() {
-            start.renew(&mut topics, &plan);
+        if plan.build.is_none() && !plan.renews.is_empty() {
+            let begins = start.renew(&mut topics, &plan);
+            of_live.to_mut().extend(begins);
         }
         let derived = if plan.build.is_none() && !plan.renews.is_empty() {
             start.assign(&mut topics, &plan.live.engine)
@@ -230,8 +231,10 @@ impl Start {
         (Some(exchange), split.by_device, topics)
     }
 
-    /// Goes over to new topics at once, where nothing can be built beside.
-    fn renew(&mut self, topics: &mut TopicTable, plan: &Plan) {
+    /// Goes over to new topics at once, where nothing can be built beside; gives where
+    /// their rows begin.
+    fn renew(&mut self, topics: &mut TopicTable, plan: &Plan) -> Vec<Entry> {
+        let mut all = Vec::new();
         let engine = &plan.live.engine;
         for at in 0..streams(engine) {
             let name = stream_name(engine, at);
@@ -240,10 +243,13 @@ impl Start {
             };
             if let Ok((topic, _)) = topics.prepare(engine, at) {
                 self.keep(topics.turn(engine, at));
-                self.keep(views::begins(topic, *from));
+                let begins = views::begins(topic, *from);
+                all.extend(begins.clone());
+                self.keep(begins);
                 self.keep(vec![views::renewed_entry(name)]);
             }
         }
+        all
     }
 
     /// Readers of a pipeline that is built beside the live one.
@@ -350,7 +356,7 @@ impl Plan {
         let is_ours =
             |engine: &EngineConfig| kept.as_ref().is_some_and(|k| k.hash == hash_of(engine));
         let mut renews = views::renewals(meta);
-        renews.retain(|name, _| new.windows.iter().any(|window| window.name == *name));
+        renews.retain(|name, _| (0..streams(new)).any(|at| stream_name(new, at) == name));
         let before = pipelines.kept.filter(is_ours);
         let live = if is_ours(new) {
             Some(new.clone())

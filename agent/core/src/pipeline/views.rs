@@ -11,6 +11,7 @@ use crate::exchange::CROSSING_PARTITION;
 use crate::log::topic::{DERIVED_FIRST, LATE, QUARANTINE};
 use crate::query::Answer;
 use crate::readers::Readers;
+use crate::topics::{stream_name, streams};
 use crate::units::{EventTime, Mono, PartitionId, TopicId};
 use crate::views::{dropped_entry, from_entry, renew_entry};
 
@@ -142,11 +143,12 @@ impl Gateway {
         now: Mono,
     ) -> Answer {
         let engine = self.live.engine.clone();
-        let at = engine.windows.iter().position(|window| window.name == name);
+        let at = (0..streams(&engine)).find(|at| stream_name(&engine, *at) == name);
         let Some(at) = at else {
-            let names: Vec<&str> = engine.windows.iter().map(|w| &*w.name).collect();
+            let all = 0..streams(&engine);
+            let names: Vec<&str> = all.map(|at| stream_name(&engine, at)).collect();
             return Err(format!(
-                "there is no live window \"{name}\"; windows: {}",
+                "there is no live view \"{name}\": there are {}",
                 names.join(", ")
             ));
         };
@@ -162,7 +164,7 @@ impl Gateway {
         }
         if self.exchange.is_some() {
             return Err(String::from(
-                "windows cross devices of several partitions here: stop the agent and run \
+                "views cross devices of several partitions here: stop the agent and run \
                  `forebay replay --view`",
             ));
         }

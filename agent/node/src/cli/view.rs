@@ -38,7 +38,7 @@ pub(super) struct LsArgs {
     target: Target,
 }
 
-/// Builds the rows of a window anew, beside those that stand, while the agent runs
+/// Builds the rows of a window or join anew, beside those that stand, while the agent runs
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +49,7 @@ The new rows go to a stream of their own, temp_1m.1 for the first time; temp_1m 
 when it has caught up. With --from rows that end before that time are left out; readings are read
 from the first one that is kept all the same. A stopped agent: forebay replay --view.")]
 pub(super) struct RebuildArgs {
-    /// The window
+    /// The window or join
     name: String,
     /// Event time from which rows are made, RFC 3339 or microseconds since 1970
     #[arg(long, value_parser = parse_time, value_name = "TIME")]
