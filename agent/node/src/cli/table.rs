@@ -164,9 +164,11 @@ fn tables_text(tables: &[Value]) -> String {
 }
 
 fn change_cells(change: &Value) -> Vec<String> {
-    let row = match &change["after"] {
-        Value::Null => &change["before"],
-        after => after,
+    let after = &change["after"];
+    let row = if after.is_null() {
+        &change["before"]
+    } else {
+        after
     };
     vec![
         cell(&change["time"]),
@@ -181,7 +183,9 @@ fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::from("-"),
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            other.to_string()
+        }
     }
 }
 

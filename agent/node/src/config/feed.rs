@@ -72,14 +72,12 @@ pub(super) fn feeds(
                 None => FeedFrom::Missing(missing(table, "path", "\"sites.ndjson\"")),
             },
         };
-        let from = match from {
-            FeedFrom::Mqtt { .. } | FeedFrom::File(_) | FeedFrom::Postgres { .. }
-                if sources(&found, &from) > SOURCES_MAX =>
-            {
-                let what = format!("is one source too many, at most {SOURCES_MAX}");
-                FeedFrom::Missing(table.error("source", what))
-            }
-            from => from,
+        let is_read = !matches!(from, FeedFrom::Missing(_));
+        let from = if is_read && sources(&found, &from) > SOURCES_MAX {
+            let what = format!("is one source too many, at most {SOURCES_MAX}");
+            FeedFrom::Missing(table.error("source", what))
+        } else {
+            from
         };
         if let FeedFrom::Mqtt { broker, .. } = &from
             && found

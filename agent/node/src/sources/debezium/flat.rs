@@ -30,7 +30,7 @@ pub(super) fn read(
                 key,
                 before: Some(columns(object)),
             },
-            other => other,
+            other @ (Op::Upsert { .. } | Op::Truncate | Op::Heartbeat) => other,
         }
     } else if op.as_deref() == Some("t") {
         Op::Truncate
