@@ -89,6 +89,9 @@ pub(super) struct Common {
     pub(super) pages: Pages,
     /// Watermark over all devices as this operator last saw it.
     all: i64,
+    /// Up to where its source knows the tables in its key, as this operator last saw it:
+    /// what is behind that may still come. The end of time where none has any.
+    pub(super) known: i64,
     /// Rows of the source that no window took.
     pub(super) late_derived: u64,
 }
@@ -115,6 +118,10 @@ impl Common {
             timers: Timers::default(),
             pages: Pages::default(),
             all: i64::MIN,
+            known: match spec.from {
+                Source::Window(from) if has_tables(from, config) => i64::MIN,
+                Source::Readings | Source::Window(_) => i64::MAX,
+            },
             late_derived: 0,
         }
     }
@@ -229,6 +236,16 @@ pub(super) fn final_delay(spec: &WindowSpec, config: &EngineConfig) -> i64 {
     }
 }
 
+/// Whether the key of a window, or of what it reads, has columns of tables.
+fn has_tables(window: u16, config: &EngineConfig) -> bool {
+    let spec = &config.windows[usize::from(window)];
+    !spec.key_columns.is_empty()
+        || match spec.from {
+            Source::Readings => false,
+            Source::Window(from) => has_tables(from, config),
+        }
+}
+
 /// A watermark as it is passed on; the end of time is the end of all.
 fn behind(watermark: i64, lag: i64) -> i64 {
     match watermark {
@@ -335,6 +352,8 @@ pub(super) struct SourceRows<'a> {
     pub(super) out: &'a Out,
     /// The figure that counts is a count.
     pub(super) counts: bool,
+    /// Up to where the tables in its key are known.
+    pub(super) known: i64,
 }
 
 /// Feeds a batch of readings.
@@ -398,6 +417,8 @@ pub(super) fn run_fed<K: Kernel>(
     out: &mut Out,
 ) {
     let mut fed = 0;
+    // It moves in turns; only before the first one this says something new.
+    common.known = source.known;
     for index in 0..step.moves.len() {
         let (scope, before, after) = if common.routes.by_device() {
             let move_of = step.moves[index];
@@ -416,14 +437,15 @@ pub(super) fn run_fed<K: Kernel>(
             .get(fed)
             .is_some_and(|row| row.cause == at.cause)
         {
-            let watermark = behind(before, common.lag);
+            let watermark = behind(before.min(common.known), common.lag);
             feed(common, kernel, source, fed, |_| watermark, at, out);
             fed += 1;
         }
         if !common.routes.by_device() {
             common.all = after;
         }
-        let (before, after) = (behind(before, common.lag), behind(after, common.lag));
+        let known = |watermark: i64| behind(watermark.min(common.known), common.lag);
+        let (before, after) = (known(before), known(after));
         if after > before && common.timers.take_due(scope, after) {
             kernel.advance(common, &[(scope, after)], at, out);
         }
@@ -495,6 +517,16 @@ pub(super) struct Turn<'a> {
     pub(super) now: Option<i64>,
 }
 
+impl Turn<'_> {
+    /// Watermark of a device after it.
+    fn after(&self, scope: Scope) -> i64 {
+        let at = self
+            .moved
+            .binary_search_by_key(&scope, |(scope, _, _)| *scope);
+        at.map_or_else(|_| (self.before)(scope), |at| self.moved[at].2)
+    }
+}
+
 /// One turn of an operator; first what its source wrote in it.
 pub(super) fn run_turn<K: Kernel>(
     (common, kernel): (&mut Common, &mut K),
@@ -509,25 +541,33 @@ pub(super) fn run_turn<K: Kernel>(
     let all_before = common.all;
     let by_device = common.routes.by_device();
     let lag = common.lag;
+    let known_before = common.known;
     if let Some(source) = source {
+        common.known = source.known;
         for index in 0..source.out.rows.len() {
             let watermark = |scope| match by_device {
-                true => behind((turn.before)(scope), lag),
-                false => behind(all_before, lag),
+                true => behind((turn.before)(scope).min(known_before), lag),
+                false => behind(all_before.min(known_before), lag),
             };
             feed(common, kernel, source, index, watermark, at, out);
         }
     }
-    let due: Vec<Moved> = if by_device {
+    let known = common.known;
+    let due: Vec<Moved> = if by_device && known > known_before {
+        let now = |scope| behind(turn.after(scope).min(known), lag);
+        common.timers.take_all_due(behind(known, lag), now)
+    } else if by_device {
         let moved = turn.moved.iter();
-        let moved = moved.map(|(scope, _, after)| (*scope, behind(*after, lag)));
+        let moved = moved.map(|(scope, _, after)| (*scope, behind((*after).min(known), lag)));
         moved
             .filter(|(scope, after)| common.timers.take_due(*scope, *after))
             .collect()
     } else {
         common.all = turn.all;
-        let all = behind(turn.all, lag);
-        let due = turn.all > all_before && common.timers.take_due(0, all);
+        let all = turn.all.min(known);
+        let has_moved = all > all_before.min(known_before);
+        let all = behind(all, lag);
+        let due = has_moved && common.timers.take_due(0, all);
         due.then_some((0, all)).into_iter().collect()
     };
     if !due.is_empty() {
@@ -538,11 +578,11 @@ pub(super) fn run_turn<K: Kernel>(
             let silent = turn
                 .silent
                 .iter()
-                .map(|(scope, at)| (*scope, behind(*at, lag)));
+                .map(|(scope, at)| (*scope, behind((*at).min(known), lag)));
             let silent: Vec<Moved> = silent.collect();
             kernel.on_idle(common, &silent, at, out);
         }
     } else if turn.all_silent {
-        kernel.on_idle(common, &[(0, behind(turn.all, lag))], at, out);
+        kernel.on_idle(common, &[(0, behind(turn.all.min(known), lag))], at, out);
     }
 }

@@ -139,6 +139,11 @@ impl Keyed {
         self.last.push(None);
     }
 
+    /// Up to where all tables are known.
+    pub(super) fn known(&self) -> i64 {
+        self.known
+    }
+
     pub(super) fn state_rows(&self) -> u64 {
         self.waiting.len() as u64
     }

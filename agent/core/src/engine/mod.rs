@@ -648,7 +648,9 @@ impl Engine {
         for at in 0..operators.len() {
             let (before, rest) = operators.split_at_mut(at);
             if let Source::Window(from) = rest[0].source() {
-                rest[0].add_slots_of(&before[usize::from(from)], devices.series());
+                let source = &before[usize::from(from)];
+                rest[0].add_slots_of(source, devices.series());
+                rest[0].common.known = source.known();
             }
             rest[0].decode(&reader, devices.series())?;
         }

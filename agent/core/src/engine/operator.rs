@@ -156,6 +156,7 @@ impl Operator {
         SourceRows {
             out: &self.out,
             counts: self.common.aggregates.get(value_at) == Some(&Aggregate::Count),
+            known: self.known(),
         }
     }
 
@@ -250,6 +251,12 @@ impl Operator {
         if let Some(keyed) = &mut self.keyed {
             keyed.encode(&self.common, [KEYED_KEY, high, low], writer);
         }
+    }
+
+    /// Up to where the tables in its key, and in those of what it reads, are known.
+    pub(super) fn known(&self) -> i64 {
+        let of_key = self.keyed.as_ref().map(|keyed| keyed.known());
+        of_key.unwrap_or(self.common.known)
     }
 
     /// Watermarks of devices that are not what they were when this operator saw them last.

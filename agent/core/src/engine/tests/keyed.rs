@@ -441,3 +441,35 @@ fn a_window_over_it_takes_columns_of_its_key() {
     assert_eq!(head(outer[0]), want);
     assert!(outer[0].ends_with(r#""count":3,"sum":3.0}"#), "{outer:?}");
 }
+
+/// What reads a window waits for the tables of its key as the window does.
+#[test]
+fn a_window_over_it_waits_for_its_table() {
+    let columns = [column(0, "building")];
+    let inner = keyed("inner", tumbling(10, 0), KeySpec::DEVICE, &columns);
+    for key in [KeySpec::NONE, KeySpec::DEVICE] {
+        let mut outer = keyed("outer", tumbling(20, 0), key, &columns);
+        outer.from = Source::Window(0);
+        outer.value = Aggregate::Sum;
+        let config = with_tables(vec![inner.clone(), outer], (0, 0));
+        let mut run = Run::new(&config);
+        run.give(&Given::Change(0, "a", 0, NORTH), 1);
+        for time in [1, 11, 25] {
+            run.give(&reading("a", time), 1);
+        }
+        assert_eq!(run.out, Vec::<String>::new());
+        let mut kept = Kept::new();
+        run.restart(&mut kept);
+        run.give(&Given::Heartbeat(0, 15), 1);
+        assert_eq!(run.out.len(), 1, "{:?}", run.out);
+        run.give(&Given::Heartbeat(0, 30), 1);
+        let outer: Vec<&String> = run
+            .out
+            .iter()
+            .filter(|line| line.contains("outer"))
+            .collect();
+        assert_eq!(outer.len(), 1, "{:?}", run.out);
+        assert!(outer[0].ends_with(r#""count":2,"sum":2.0}"#), "{outer:?}");
+        assert_eq!(run.engine.late_derived().count(), 0);
+    }
+}
