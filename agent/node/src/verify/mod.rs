@@ -220,7 +220,18 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
     let exchange = reader.heads.get(&EXCHANGE_AT).copied();
     let recompute = recompute.with_exchange(exchange.unwrap_or_default());
     let changes = reader.heads.get(&CHANGES_AT).copied();
-    let mut recompute = recompute.with_changes(changes.unwrap_or_default());
+    let recompute = recompute.with_changes(changes.unwrap_or_default());
+    compute(&mut report, recompute, &mut reader, total)?;
+    Ok(report)
+}
+
+/// Makes all rows anew and compares each; there are `total` readings.
+fn compute(
+    report: &mut Report,
+    mut recompute: Recompute,
+    reader: &mut LogReader,
+    total: u64,
+) -> Result<(), String> {
     let progress = Progress::records(total);
     let mut seen: BTreeMap<TopicPartition, Offset> = BTreeMap::new();
     while let Some((read, at, from)) = recompute.next_fetch() {
@@ -228,7 +239,7 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
         let blocks = blocks.map_err(|error| error.to_string())?;
         report.readings += records_of(read, &blocks, seen.entry(at).or_default());
         let rows = recompute.on_fetched(read, &blocks);
-        report.on_rows(&rows, &mut reader)?;
+        report.on_rows(&rows, reader)?;
         report.on_holes(&recompute.take_holes());
         progress.set(report.readings);
         if report.compares.iter().all(Compare::is_over) {
@@ -236,9 +247,9 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
         }
     }
     for compare in &mut report.compares {
-        compare.finish(&mut reader)?;
+        compare.finish(reader)?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Whether the log's streams are still those of another pipeline.
