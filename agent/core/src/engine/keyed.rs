@@ -22,7 +22,7 @@ use crate::engine::waiting::{Waiting, Waits};
 use crate::json::scan::{members, text_of};
 use crate::json::write_text;
 use crate::limits::KEYED_SLOTS_MAX;
-use crate::log::bytes::{Malformed, Reader, put_text, put_varint, put_zigzag};
+use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 
 /// The columns of an operator's key, and what waits for them.
 #[derive(Debug)]
@@ -435,7 +435,8 @@ impl Keyed {
                 put_varint(&mut blob, common.routes.series_of(slot).0.into());
                 let columns = common.routes.columns_of(slot).iter().zip(&self.columns);
                 for (text, column) in columns {
-                    put_text(&mut blob, text.get(column.label.len()..).unwrap_or(""));
+                    let value = text.get(column.label.len()..).unwrap_or("");
+                    state::put_long(&mut blob, value);
                 }
             }
             writer.put(&[&key(SLOTS)[..], &page.to_be_bytes()].concat(), &blob);
@@ -465,7 +466,7 @@ impl Keyed {
                 let of = of.ok_or_else(|| from.malformed())?;
                 let mut columns: Vec<Arc<str>> = Vec::new();
                 for column in &self.columns {
-                    columns.push(format!("{}{}", column.label, from.text()?).into());
+                    columns.push(format!("{}{}", column.label, state::long(from)?).into());
                 }
                 let (_, is_new) = common.routes.slot_for(of, Columns::from(columns));
                 if !is_new {

@@ -20,7 +20,7 @@ use crate::engine::table::{KeyNo, Tables};
 use crate::engine::value;
 use crate::engine::waiting::{Seq, Waiting, Waits};
 use crate::json::write_text;
-use crate::log::bytes::{Malformed, Reader, put_text, put_varint, put_zigzag};
+use crate::log::bytes::{Malformed, Reader, put_varint, put_zigzag};
 use crate::units::Span;
 
 /// See the module.
@@ -377,7 +377,7 @@ impl Waits for HeldLeft {
 impl Waits for WindowSide {
     fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.series.0.into());
-        put_text(out, self.columns.as_deref().unwrap_or(""));
+        state::put_long(out, self.columns.as_deref().unwrap_or(""));
         put_zigzag(out, self.start);
         put_zigzag(out, self.end);
         put_varint(out, self.value);
@@ -385,7 +385,7 @@ impl Waits for WindowSide {
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let series = SeriesId(state::u32(from)?);
-        let columns = from.text()?;
+        let columns = state::long(from)?;
         Ok(Self {
             series,
             columns: (!columns.is_empty()).then(|| columns.into()),

@@ -252,6 +252,18 @@ pub(super) fn f64(reader: &mut Reader<'_>) -> Result<f64, Malformed> {
     Ok(f64::from_bits(u64::from_le_bytes(reader.array()?)))
 }
 
+/// A text of any length.
+pub(super) fn put_long(out: &mut Vec<u8>, text: &str) {
+    put_len(out, text.len());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// What [`put_long`] wrote.
+pub(super) fn long<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
+    let bytes = len(reader)?;
+    std::str::from_utf8(reader.take(bytes)?).map_err(|_| reader.malformed())
+}
+
 pub(super) fn put_len(out: &mut Vec<u8>, len: usize) {
     put_varint(out, len as u64);
 }

@@ -17,7 +17,7 @@ use crate::change::{Change, ChangeOp};
 use crate::engine::config::TableSpec;
 use crate::engine::state::{self, StateError, StateReader, StateWriter};
 use crate::limits::{TABLE_ROWS_MAX, TABLE_VERSIONS_MAX};
-use crate::log::bytes::{put_text, put_varint, put_zigzag};
+use crate::log::bytes::{put_varint, put_zigzag};
 use crate::units::EventTime;
 
 /// A key of a table, from 0; free numbers are given again.
@@ -447,12 +447,12 @@ impl Table {
                 continue;
             };
             let mut blob = Vec::with_capacity(bytes(entry) + 16);
-            put_text(&mut blob, &entry.key);
+            state::put_long(&mut blob, &entry.key);
             for version in &entry.versions {
                 put_zigzag(&mut blob, version.from);
                 state::put_bool(&mut blob, version.row.is_some());
                 if let Some(row) = &version.row {
-                    put_text(&mut blob, row);
+                    state::put_long(&mut blob, row);
                 }
             }
             writer.put(&key, &blob);
@@ -480,12 +480,12 @@ impl Table {
             if no < self.entries.len() || no >= ENTRIES_MAX {
                 return Err(from.malformed());
             }
-            let key: Arc<str> = from.text()?.into();
+            let key: Arc<str> = state::long(from)?.into();
             let mut versions: Vec<Version> = Vec::new();
             while !from.is_at_end() {
                 let time = from.zigzag()?;
                 let row = match state::bool(from)? {
-                    true => Some(from.text()?.into()),
+                    true => Some(state::long(from)?.into()),
                     false => None,
                 };
                 if versions.last().is_some_and(|last| last.from >= time) {

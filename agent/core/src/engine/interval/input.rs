@@ -157,9 +157,7 @@ impl WindowKeys {
         let mut blob = Vec::new();
         for (series, columns) in &self.keys {
             put_varint(&mut blob, series.0.into());
-            let columns = columns.as_deref().unwrap_or("");
-            state::put_len(&mut blob, columns.len());
-            blob.extend_from_slice(columns.as_bytes());
+            state::put_long(&mut blob, columns.as_deref().unwrap_or(""));
         }
         writer.put(key, &blob);
     }
@@ -173,9 +171,7 @@ impl WindowKeys {
         reader.each(key, |_, from| {
             while !from.is_at_end() {
                 let series = state::u32(from)?;
-                let len = state::len(from)?;
-                let columns = std::str::from_utf8(from.take(len)?);
-                let columns = columns.map_err(|_| from.malformed())?;
+                let columns = state::long(from)?;
                 let columns = (!columns.is_empty()).then(|| columns.into());
                 let number = self.keys.len();
                 let given = self.number(&(SeriesId(series), columns)) as usize;

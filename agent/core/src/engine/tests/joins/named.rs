@@ -1,6 +1,7 @@
 //! The rules of joins by name, one row per edge. Readings are `device channel time`.
 
 use super::*;
+use crate::engine::config::KeyColumn;
 use crate::engine::identity::ReadingId;
 use crate::engine::joined::{JoinKey, Mark, Side};
 use crate::engine::row::RowView;
@@ -594,6 +595,51 @@ fn a_table_may_be_on_both_sides_and_named_by_its_key() {
         diffs(&by_two, &rows, true),
         r#"2 k + {"channel":7,"to":"a"} {}"#
     );
+}
+
+/// Rows, keys and columns of any length are kept over a restart.
+#[test]
+fn long_rows_keys_and_columns_are_kept() {
+    let mut keyed = window("w", tumbling(10, 0));
+    keyed.key_columns = vec![KeyColumn {
+        table: 0,
+        column: "to".to_owned(),
+    }];
+    for len in [254, 255, 256, 5_000, 70_000] {
+        let text = "t".repeat(len);
+        let row: Arc<str> = format!("{{\"to\":\"{text}\"}}").into();
+        let mut over = interval("i", (0, 0), JoinType::Left);
+        over.left.from = JoinSource::Window(0);
+        let config = EngineConfig {
+            windows: vec![keyed.clone()],
+            ..joins(0, vec![table_join("t", (0, 1), "to", JoinType::Left), over])
+        };
+        let (mut engine, mut kept, mut rows) = (Engine::new(&config), Kept::new(), Rows::new());
+        let change = |table: &str, key: &str, time| crate::change::Change {
+            table: table.into(),
+            op: ChangeOp::Insert,
+            key: key.into(),
+            time: EventTime(time),
+            before: None,
+            after: Some(row.clone()),
+            position: None,
+        };
+        engine.on_change(&change("p", "a", 1), &mut rows);
+        engine.on_change(&change("p", "b", 20), &mut rows);
+        told_by(&mut engine, "a x 5");
+        let mut engine = restart(&mut engine, &config, &mut kept);
+        rows.clear();
+        engine.on_change(&change("m", &text, 30), &mut rows);
+        let out: Vec<_> = engine.views(&rows).map(|view| words(&view)).collect();
+        assert_eq!(out.len(), 4, "{len}");
+        assert!(out[1].contains("+ {"), "{len}");
+        let mut engine = restart(&mut engine, &config, &mut kept);
+        rows.clear();
+        engine.finish(&mut rows);
+        let found = lines(&engine, &rows);
+        assert_eq!(found.len(), 2, "{len}");
+        assert!(found.iter().all(|line| line.contains(&text)), "{len}");
+    }
 }
 
 /// Every key once: nothing is held after the end of time, of any join.
