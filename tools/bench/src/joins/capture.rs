@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::Args;
@@ -162,12 +162,11 @@ impl Watch {
     fn until(&self, key: &str) -> Result<Instant, String> {
         let wanted = format!("\"key\":\"{key}\"");
         let started = Instant::now();
-        while let Ok((at, line)) = self.lines.recv_timeout(PATIENCE) {
-            if line.contains(&wanted) {
-                return Ok(at);
-            }
-            if started.elapsed() > PATIENCE {
-                break;
+        while started.elapsed() < PATIENCE {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok((at, line)) if line.contains(&wanted) => return Ok(at),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err("forebay watch ended".into()),
             }
         }
         Err(format!(

@@ -26,7 +26,7 @@ pub(super) struct Sizes {
 impl Sizes {
     pub(super) const FULL: Self = Self {
         rounds: 9,
-        single_changes: 1_000,
+        single_changes: 500,
         changes: 400_000,
     };
     /// To see that it runs: its figures say little.
