@@ -6,8 +6,9 @@
 //! (`cargo xtask tidy` checks that), and the wiring stands in `pipeline`.
 #![forbid(unsafe_code)]
 
-pub mod json;
 pub mod limits;
+
+pub mod json;
 pub mod units;
 pub mod utc;
 
