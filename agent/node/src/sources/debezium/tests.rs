@@ -1,3 +1,5 @@
+//! Golden events of Debezium for PostgreSQL and MySQL, every shape and every refusal.
+
 use forebay_core::units::EventTime;
 use proptest::prelude::*;
 

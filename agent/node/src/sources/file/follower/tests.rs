@@ -1,3 +1,5 @@
+//! Files that grow, are moved away, cut, replaced and copied, and restarts in between.
+
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::time::Duration;
