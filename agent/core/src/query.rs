@@ -177,50 +177,7 @@ impl Job {
         (behind, newest_removed): (u64, impl Fn(PartitionId) -> EventTime),
     ) -> Result<Self, String> {
         let stage = readers.stage(uid);
-        let (name, fold, range) = match query {
-            Query::Status
-            | Query::DeadLetters
-            | Query::RetryDeadLetters { .. }
-            | Query::Follow(_)
-            | Query::Views
-            | Query::RebuildView { .. }
-            | Query::DropView { .. }
-            | Query::Tables
-            | Query::Table { .. }
-            | Query::TableHistory { .. } => {
-                unreachable!("no job answers it")
-            }
-            Query::Rolling { channel, size } => {
-                let figures = Figures::default();
-                (
-                    channel,
-                    Fold::Rolling {
-                        size: *size,
-                        figures,
-                    },
-                    None,
-                )
-            }
-            Query::Rollup {
-                channel,
-                size,
-                range,
-            } => {
-                let windows = BTreeMap::new();
-                (
-                    channel,
-                    Fold::Rollup {
-                        size: *size,
-                        windows,
-                    },
-                    Some(range.ends()),
-                )
-            }
-            Query::Readings { channel, range } => {
-                let (lines, more) = (VecDeque::new(), false);
-                (channel, Fold::Readings { lines, more }, Some(range.ends()))
-            }
-        };
+        let (name, fold, range) = fold_of(query);
         let channel = ChannelKey {
             uid,
             channel: Arc::from(name.channel.as_str()),
@@ -321,6 +278,55 @@ impl Job {
                 }
                 lines.push_back(reading_line(series, reading, value));
             }
+        }
+    }
+}
+
+/// What is made of the records that a query asks for: the channel, what is kept of them, and
+/// the range where it has one.
+fn fold_of(query: &Query) -> (&ChannelName, Fold, Option<(EventTime, EventTime)>) {
+    match query {
+        Query::Status
+        | Query::DeadLetters
+        | Query::RetryDeadLetters { .. }
+        | Query::Follow(_)
+        | Query::Views
+        | Query::RebuildView { .. }
+        | Query::DropView { .. }
+        | Query::Tables
+        | Query::Table { .. }
+        | Query::TableHistory { .. } => {
+            unreachable!("no job answers it")
+        }
+        Query::Rolling { channel, size } => {
+            let figures = Figures::default();
+            (
+                channel,
+                Fold::Rolling {
+                    size: *size,
+                    figures,
+                },
+                None,
+            )
+        }
+        Query::Rollup {
+            channel,
+            size,
+            range,
+        } => {
+            let windows = BTreeMap::new();
+            (
+                channel,
+                Fold::Rollup {
+                    size: *size,
+                    windows,
+                },
+                Some(range.ends()),
+            )
+        }
+        Query::Readings { channel, range } => {
+            let (lines, more) = (VecDeque::new(), false);
+            (channel, Fold::Readings { lines, more }, Some(range.ends()))
         }
     }
 }

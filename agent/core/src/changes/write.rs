@@ -143,15 +143,7 @@ impl Writer<'_> {
                 table,
                 time,
                 position,
-            } => {
-                source.counters.snapshots += u64::from(!is_config(source));
-                match source.snapshot.take().filter(|s| s.table == table) {
-                    Some(snapshot) => {
-                        self.delete_all(source, (table, snapshot.unseen), time, position);
-                    }
-                    None => source.counters.refused += 1,
-                }
-            }
+            } => self.snapshot_end(source, table, time, position),
             SourceEvent::Heartbeat { time, position } => {
                 // At the same place a later time is news.
                 if position.is_none() || position >= *source.seen() {
@@ -159,6 +151,21 @@ impl Writer<'_> {
                     source.beat = source.beat.max(Some(time));
                 }
             }
+        }
+    }
+
+    /// What the snapshot did not name is not there any more.
+    fn snapshot_end(
+        &mut self,
+        source: &mut Source,
+        table: Arc<str>,
+        time: EventTime,
+        position: SourcePosition,
+    ) {
+        source.counters.snapshots += u64::from(!is_config(source));
+        match source.snapshot.take().filter(|s| s.table == table) {
+            Some(snapshot) => self.delete_all(source, (table, snapshot.unseen), time, position),
+            None => source.counters.refused += 1,
         }
     }
 
@@ -211,20 +218,10 @@ impl Writer<'_> {
             unchanged,
             may_repeat,
         } = upsert;
-        let feeds = source.feeds(&table);
-        let known = self.book.table(&table).filter(|_| feeds);
-        let Some(of) = known.filter(|_| is_row(&after)) else {
-            source.counters.refused += 1;
+        let Some(key) = self.key_of(source, &table, (key, &after)) else {
             return;
         };
-        let Some(key) = key.or_else(|| row_key(&after, &of.key).map(Arc::from)) else {
-            let columns = of.key.join(", ");
-            self.tell(&table, |table| &mut table.counters.keyless, || {
-                format!(
-                    "a row has no value of its key ({columns}): it is left out; give the table a \
-                     key whose columns are never null"
-                )
-            });
+        let Some(of) = self.book.table(&table) else {
             return;
         };
         let moved_from = before.as_ref().and_then(|row| row_key(row, &of.key));
@@ -253,17 +250,7 @@ impl Writer<'_> {
             return;
         }
         if held.is_none() && of.is_full() {
-            self.tell(
-                &table,
-                |table| &mut table.counters.beyond,
-                || {
-                    format!(
-                        "it has {TABLE_ROWS_MAX} rows, as many as a table may have: the row of key \
-                     {key} is left out; take fewer rows"
-                    )
-                },
-            );
-            return;
+            return self.tell_beyond(&table, &key);
         }
         if let Some(table) = self.book.table_mut(&table) {
             table.counters.columns_unknown += unknown;
@@ -286,22 +273,58 @@ impl Writer<'_> {
         if self.write(source, change) == Written::Yes {
             return;
         }
-        self.tell(
-            &table,
-            |table| &mut table.counters.oversize,
-            || {
-                format!(
-                    "the row of key {} has {bytes} bytes, and a change holds {ROW_BYTES_MAX} with \
-                 the names of its columns (a key {TABLE_KEY_BYTES_MAX}): it is left out, and \
-                 lookups find none; take fewer columns of the table",
-                    shortened(&key)
-                )
-            },
-        );
+        self.tell_oversize(&table, &key, bytes);
         if is_held {
             // Better no row than one that is not so any more.
             self.delete(source, (table, key), time, None, &position);
         }
+    }
+
+    /// The key of a row, given or from its columns; `None`: the row is none that the table
+    /// may take, which is counted and told.
+    fn key_of(
+        &mut self,
+        source: &mut Source,
+        table: &Arc<str>,
+        (key, row): (Option<Arc<str>>, &RowText),
+    ) -> Option<Arc<str>> {
+        let feeds = source.feeds(table);
+        let known = self.book.table(table).filter(|_| feeds);
+        let Some(of) = known.filter(|_| is_row(row)) else {
+            source.counters.refused += 1;
+            return None;
+        };
+        let key = key.or_else(|| row_key(row, &of.key).map(Arc::from));
+        if key.is_none() {
+            let columns = of.key.join(", ");
+            self.tell(table, |table| &mut table.counters.keyless, || {
+                format!(
+                    "a row has no value of its key ({columns}): it is left out; give the table a \
+                     key whose columns are never null"
+                )
+            });
+        }
+        key
+    }
+
+    fn tell_beyond(&mut self, table: &Arc<str>, key: &Arc<str>) {
+        self.tell(table, |table| &mut table.counters.beyond, || {
+            format!(
+                "it has {TABLE_ROWS_MAX} rows, as many as a table may have: the row of key {key} \
+                 is left out; take fewer rows"
+            )
+        });
+    }
+
+    fn tell_oversize(&mut self, table: &Arc<str>, key: &Arc<str>, bytes: usize) {
+        self.tell(table, |table| &mut table.counters.oversize, || {
+            format!(
+                "the row of key {} has {bytes} bytes, and a change holds {ROW_BYTES_MAX} with the \
+                 names of its columns (a key {TABLE_KEY_BYTES_MAX}): it is left out, and lookups \
+                 find none; take fewer columns of the table",
+                shortened(key)
+            )
+        });
     }
 
     fn delete(

@@ -71,16 +71,11 @@ impl Gateway {
         let mut plan = Plan::of(&config, pipelines, meta, anew);
         start.keep(plan.entries(meta));
         let mut of_live = of_slot(plan.live.slot, meta);
-        let derived = start.assign(&mut topics, &plan.live.engine);
+        let mut derived = start.assign(&mut topics, &plan.live.engine);
         if plan.build.is_none() && !plan.renews.is_empty() {
-            let begins = start.renew(&mut topics, &plan);
-            of_live.to_mut().extend(begins);
+            of_live.to_mut().extend(start.renew(&mut topics, &plan));
+            derived = start.assign(&mut topics, &plan.live.engine);
         }
-        let derived = if plan.build.is_none() && !plan.renews.is_empty() {
-            start.assign(&mut topics, &plan.live.engine)
-        } else {
-            derived
-        };
         plan.live.topics.clone_from(&derived);
         let crossing = (&config, &plan.live.engine, plan.live.slot);
         let (exchange, by_device, of_readers) =

@@ -204,7 +204,7 @@ fn change_value(change: &Change) -> Value {
 
 /// A row as it was written.
 fn object(row: Option<&str>) -> Value {
-    let read = row.map(|row| serde_json::from_str(row));
+    let read = row.map(serde_json::from_str);
     // What cannot be read is shown as the text that it is.
     match read {
         Some(Ok(value)) => value,
