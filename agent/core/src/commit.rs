@@ -58,8 +58,8 @@ pub struct GroupCommit {
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
     meta_since: Option<Mono>,
     records: usize,
-    /// Something was given that waits for no others.
-    is_hurried: bool,
+    /// When a batch is due at the latest for what does not wait for the linger.
+    hurried: Option<Mono>,
     held: Held,
     /// Topics that take no more rows, and how many they did not take.
     full: BTreeSet<TopicId>,
@@ -81,7 +81,7 @@ impl GroupCommit {
             meta: BTreeMap::new(),
             meta_since: None,
             records: 0,
-            is_hurried: false,
+            hurried: None,
             held: Held::default(),
             full: BTreeSet::new(),
             refused: BTreeMap::new(),
@@ -198,7 +198,7 @@ impl GroupCommit {
     pub fn tables(&mut self, at: TopicPartition, tables: &TablesRecord, now: Mono) {
         self.appender(at).push_tables(tables, now);
         self.records += 1;
-        self.is_hurried = true;
+        self.hurry(now);
     }
 
     /// Appends a result row; false when its topic is full: it is counted.
@@ -226,6 +226,12 @@ impl GroupCommit {
     /// Rows that full topics did not take since the last call.
     pub fn take_refused(&mut self) -> BTreeMap<TopicPartition, u64> {
         std::mem::take(&mut self.refused)
+    }
+
+    /// Lets a batch be due at this time, or after the linger where that is sooner: for what
+    /// others wait for.
+    pub fn hurry(&mut self, until: Mono) {
+        self.hurried = Some(self.hurried.map_or(until, |at| at.min(until)));
     }
 
     /// Lets a batch be due after the linger, also when nothing is given for it.
@@ -285,7 +291,7 @@ impl GroupCommit {
         }
         batch.meta = std::mem::take(&mut self.meta).into_iter().collect();
         self.meta_since = None;
-        self.is_hurried = false;
+        self.hurried = None;
         self.last_token += 1;
         let token = CommitToken(self.last_token);
         self.under_way = Some(UnderWay {
@@ -331,7 +337,7 @@ impl GroupCommit {
             .filter_map(|a| full(a).or(a.since().map(linger)))
             .chain(self.meta_since.map(linger))
             .chain(self.held.due())
-            .chain(self.is_hurried.then_some(Mono(0)))
+            .chain(self.hurried)
             .min()
     }
 }

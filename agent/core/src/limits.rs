@@ -157,6 +157,9 @@ pub const DERIVE_KEPT_EVERY_US: u64 = 10_000_000;
 pub const CLOCK_EVERY_US: u64 = 10_000_000;
 /// Shortest time between two clocks in one partition, us: bounds what they take of the log.
 pub const CLOCK_SPACING_US: u64 = 250_000;
+/// How long a change of a table, and a row that it makes, waits for others in its batch, us:
+/// a change becomes durable, then known to engines, then a row, one after the other.
+pub const CHANGE_LINGER_US: u64 = 5_000;
 /// How old it may be where something waits until a table is known past its time, us.
 pub const CLOCK_TABLES_US: u64 = 1_000_000;
 /// How often a clock that is not trusted is looked at, us.

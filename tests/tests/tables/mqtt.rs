@@ -71,7 +71,11 @@ fn publish(port: u16, topic: &str, payloads: &[String]) {
                     }
                 }
                 LinkEvent::Acked { .. } => acked += 1,
-                other => drop(other),
+                LinkEvent::Refused { .. }
+                | LinkEvent::Disconnected { .. }
+                | LinkEvent::SubscriptionRefused { .. }
+                | LinkEvent::Note(_)
+                | LinkEvent::Message { .. } => {}
             }
         }
         publisher.stop().await;

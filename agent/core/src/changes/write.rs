@@ -13,7 +13,7 @@ use super::{CHANGES_AT, ChangesSay, heartbeat, is_config};
 use crate::change::{Change, ChangeOp, is_row, row_key};
 use crate::commit::GroupCommit;
 use crate::limits::{
-    CHANGES_NOTE_EACH_US, EVENT_TIME_MAX, HEARTBEAT_SPACING_US, ROW_BYTES_MAX,
+    CHANGE_LINGER_US, CHANGES_NOTE_EACH_US, EVENT_TIME_MAX, HEARTBEAT_SPACING_US, ROW_BYTES_MAX,
     SOURCE_BATCH_EVENTS_MAX, TABLE_KEY_BYTES_MAX, TABLE_ROWS_MAX,
 };
 use crate::record::Row;
@@ -93,18 +93,18 @@ impl Writer<'_> {
                 is_insert,
                 unchanged,
             } => {
-                let upsert = Upsert {
-                    table,
-                    key,
-                    time,
-                    before,
-                    after,
-                    position,
-                    unchanged,
-                    may_repeat: is_insert.is_none(),
-                };
-                if !source.has_come(&upsert.position) {
-                    let position = upsert.position.clone();
+                if !source.has_come(&position) {
+                    let may_repeat = is_insert.is_none();
+                    let upsert = Upsert {
+                        table,
+                        key,
+                        time,
+                        before,
+                        after,
+                        position: position.clone(),
+                        unchanged,
+                        may_repeat,
+                    };
                     self.upsert(source, upsert);
                     source.take(&position);
                 }
@@ -240,12 +240,11 @@ impl Writer<'_> {
             filled(&after, &unchanged, held.as_ref().map(|(row, _)| &**row))
         };
         let after = on_one_line(after);
-        if position.is_none() && held.as_ref() == Some(&(after.clone(), time)) {
-            source.counters.repeated += 1;
-            return;
-        }
-        let is_same = |(row, _): &(RowText, EventTime)| is_same_row(row, &after);
-        if may_repeat && held.as_ref().is_some_and(is_same) {
+        let repeats = |(row, since): &(RowText, EventTime)| {
+            (position.is_none() && *row == after && *since == time)
+                || (may_repeat && is_same_row(row, &after))
+        };
+        if held.as_ref().is_some_and(repeats) {
             source.counters.repeated += 1;
             return;
         }
@@ -456,6 +455,8 @@ impl Writer<'_> {
             match change.op {
                 ChangeOp::Heartbeat => table.counters.heartbeats += 1,
                 ChangeOp::Insert | ChangeOp::Update | ChangeOp::Delete => {
+                    let until = self.now.mono.0.saturating_add(CHANGE_LINGER_US);
+                    self.commit.hurry(Mono(until));
                     table.counters.changes += 1;
                     source.counters.changes += 1;
                 }

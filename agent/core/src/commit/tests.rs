@@ -80,6 +80,21 @@ fn what_is_said_of_tables_waits_for_no_others() {
 }
 
 #[test]
+fn what_is_hurried_is_due_when_it_was_said_or_after_the_linger() {
+    for (name, until, want) in [
+        ("sooner", 105, 105),
+        ("at the same time", 120, 120),
+        ("later", 121, 120),
+    ] {
+        let mut commit = commit();
+        commit.row(AT, &row(), Mono(100));
+        commit.hurry(Mono(until));
+        commit.hurry(Mono(until + 3));
+        assert_eq!(commit.next_deadline(), Some(Mono(want)), "{name}");
+    }
+}
+
+#[test]
 fn the_head_moves_only_when_the_store_confirms_and_one_batch_is_under_way() {
     let mut commit = commit();
     commit.row(AT, &row(), Mono(0));

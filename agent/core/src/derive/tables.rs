@@ -9,6 +9,7 @@
 use super::{Derive, Place};
 use crate::change::Change;
 use crate::commit::GroupCommit;
+use crate::limits::CHANGE_LINGER_US;
 use crate::log::block::Body;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::CHANGES;
@@ -141,6 +142,9 @@ impl Derive {
         };
         self.places.push(place);
         self.engine.on_change(&change, &mut self.rows);
+        if !self.rows.is_empty() {
+            commit.hurry(Mono(now.0.saturating_add(CHANGE_LINGER_US)));
+        }
         self.write_rows(now, commit);
         self.places.clear();
     }

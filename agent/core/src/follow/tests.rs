@@ -1,3 +1,6 @@
+//! Changes of a stream as one who follows it gets them: in order, from a place, with what is
+//! missing said.
+
 use super::*;
 use crate::log::appender::Appender;
 use crate::record::Row;

@@ -2,6 +2,7 @@
 //! accounts, what is lost, how far rows and messages have come. Reads nothing of the
 //! log; what a stage still has to read, it asks for later.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::{Build, Live, hash_of, removed};
@@ -24,6 +25,7 @@ use crate::link::clocks::Clocks;
 use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
+use crate::retention::Retention;
 use crate::topics::{TOPIC_META_PREFIX, TopicTable, stream_name, streams};
 use crate::units::{EventTime, Now, Offset, PartitionId, TopicId};
 use crate::views::{self, Pipeline, into_slot, of_slot};
@@ -70,13 +72,7 @@ impl Gateway {
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
         let mut plan = Plan::of(&config, pipelines, meta, anew);
         start.keep(plan.entries(meta));
-        let mut of_live = of_slot(plan.live.slot, meta);
-        let mut derived = start.assign(&mut topics, &plan.live.engine);
-        if plan.build.is_none() && !plan.renews.is_empty() {
-            of_live.to_mut().extend(start.renew(&mut topics, &plan));
-            derived = start.assign(&mut topics, &plan.live.engine);
-        }
-        plan.live.topics.clone_from(&derived);
+        let (derived, of_live) = start.live(&mut topics, &mut plan, meta);
         let crossing = (&config, &plan.live.engine, plan.live.slot);
         let (exchange, by_device, of_readers) =
             start.divide(crossing, derived.clone(), &layouts, &of_live);
@@ -88,10 +84,7 @@ impl Gateway {
         let forward = open_forward(&config, opened, &topics, &barriers);
         let readers_of_it = (&forward[..], exchange.is_some());
         let mut retention = space::open(&config, opened, &topics, readers_of_it, now);
-        let dropped: BTreeSet<TopicId> = views::dropped(meta).into_iter().collect();
-        dropped
-            .iter()
-            .for_each(|topic| retention.drop_topic(*topic));
+        let dropped = dropped(meta, &mut retention);
         let devices = start.devices(meta);
         let changes = start.changes(&config, meta);
         let Start { commit, notes, .. } = start;
@@ -136,6 +129,15 @@ impl Gateway {
         gateway.advance(now);
         Ok(gateway)
     }
+}
+
+/// Streams that an operator has dropped: their rows go.
+fn dropped(meta: &[Entry], retention: &mut Retention) -> BTreeSet<TopicId> {
+    let dropped: BTreeSet<TopicId> = views::dropped(meta).into_iter().collect();
+    for topic in &dropped {
+        retention.drop_topic(*topic);
+    }
+    dropped
 }
 
 /// What a start has given to the commit is to be durable first.
@@ -192,6 +194,23 @@ impl Start {
             meta,
             (self.commit.head(CHANGES_AT), self.now),
         )
+    }
+
+    /// The streams of the live pipeline, and what is kept of them.
+    fn live<'a>(
+        &mut self,
+        topics: &mut TopicTable,
+        plan: &mut Plan,
+        meta: &'a [Entry],
+    ) -> (Vec<Option<TopicId>>, Cow<'a, [Entry]>) {
+        let mut kept = of_slot(plan.live.slot, meta);
+        let mut derived = self.assign(topics, &plan.live.engine);
+        if plan.build.is_none() && !plan.renews.is_empty() {
+            kept.to_mut().extend(self.renew(topics, plan));
+            derived = self.assign(topics, &plan.live.engine);
+        }
+        plan.live.topics.clone_from(&derived);
+        (derived, kept)
     }
 
     /// What is kept of devices.
