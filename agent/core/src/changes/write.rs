@@ -93,21 +93,18 @@ impl Writer<'_> {
                 is_insert,
                 unchanged,
             } => {
-                if !source.has_come(&position) {
-                    let may_repeat = is_insert.is_none();
-                    let upsert = Upsert {
-                        table,
-                        key,
-                        time,
-                        before,
-                        after,
-                        position: position.clone(),
-                        unchanged,
-                        may_repeat,
-                    };
-                    self.upsert(source, upsert);
-                    source.take(&position);
-                }
+                let may_repeat = is_insert.is_none();
+                let upsert = Upsert {
+                    table,
+                    key,
+                    time,
+                    before,
+                    after,
+                    position,
+                    unchanged,
+                    may_repeat,
+                };
+                self.new_upsert(source, upsert);
             }
             SourceEvent::Delete {
                 table,
@@ -207,6 +204,14 @@ impl Writer<'_> {
         self.upsert(source, upsert);
     }
 
+    fn new_upsert(&mut self, source: &mut Source, upsert: Upsert) {
+        let position = upsert.position.clone();
+        if !source.has_come(&position) {
+            self.upsert(source, upsert);
+            source.take(&position);
+        }
+    }
+
     fn upsert(&mut self, source: &mut Source, upsert: Upsert) {
         let Upsert {
             table,
@@ -234,10 +239,9 @@ impl Writer<'_> {
             return;
         };
         let held = of.get(&key).map(|held| (held.row.clone(), held.time));
-        let (after, unknown) = if unchanged.is_empty() {
-            (after, 0)
-        } else {
-            filled(&after, &unchanged, held.as_ref().map(|(row, _)| &**row))
+        let (after, unknown) = match unchanged.is_empty() {
+            true => (after, 0),
+            false => filled(&after, &unchanged, held.as_ref().map(|(row, _)| &**row)),
         };
         let after = on_one_line(after);
         let repeats = |(row, since): &(RowText, EventTime)| {
@@ -257,10 +261,9 @@ impl Writer<'_> {
         let is_held = held.is_some();
         let change = Change {
             table: table.clone(),
-            op: if is_held {
-                ChangeOp::Update
-            } else {
-                ChangeOp::Insert
+            op: match is_held {
+                true => ChangeOp::Update,
+                false => ChangeOp::Insert,
             },
             key: key.clone(),
             time: bounded(time),

@@ -19,13 +19,14 @@ use crate::engine::config::EngineConfig;
 use crate::exchange::{CROSSING_PARTITION, Exchange, Split};
 use crate::forward::Forward;
 use crate::import::{Imports, restore_names};
-use crate::layout::{Layouts, Restored, Shrinks};
+use crate::layout::{Layouts, Shrinks};
 use crate::limits::DESTINATIONS_MAX;
 use crate::link::clocks::Clocks;
 use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
 use crate::retention::Retention;
+use crate::store::StoreOpened;
 use crate::topics::{TOPIC_META_PREFIX, TopicTable, stream_name, streams};
 use crate::units::{EventTime, Now, Offset, PartitionId, TopicId};
 use crate::views::{self, Pipeline, into_slot, of_slot};
@@ -53,34 +54,23 @@ impl Gateway {
         let (store, meta) = (&opened.store, &opened.meta);
         restore_names(meta, &mut config.names);
         let heads = &store.heads;
-        let Restored {
-            layouts,
-            anew,
-            entries,
-            note,
-        } = Layouts::restore(meta, config.router.count(), heads)?;
-        config.router = layouts.current().router.clone();
-        let barriers = layouts.barriers();
+        let restored = Layouts::restore(meta, config.router.count(), heads)?;
+        config.router = restored.layouts.current().router.clone();
+        let barriers = restored.layouts.barriers();
         let (accounts, ledger, accounts_note) = Accounts::load(meta, heads, now.mono);
-        let mut start = Start {
-            commit: GroupCommit::new(store.info.epoch, config.linger, heads.clone()),
-            notes: store.notes.clone(),
-            now,
-        };
-        start.notes.extend(note.into_iter().chain(accounts_note));
-        start.keep(entries);
+        let mut start = Start::new(store, &config, now);
+        start
+            .notes
+            .extend(restored.note.into_iter().chain(accounts_note));
+        start.keep(restored.entries);
+        let layouts = (restored.layouts, restored.anew);
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
-        let mut plan = Plan::of(&config, pipelines, meta, anew);
+        let mut plan = Plan::of(&config, pipelines, meta, layouts.1);
         start.keep(plan.entries(meta));
         let (derived, of_live) = start.live(&mut topics, &mut plan, meta);
-        let crossing = (&config, &plan.live.engine, plan.live.slot);
-        let (exchange, by_device, of_readers) =
-            start.divide(crossing, derived.clone(), &layouts, &of_live);
-        let of = (&start.commit, now.mono);
-        let with = (layouts.clone(), anew);
-        let mut readers = Readers::new(&by_device, of_readers, with, &of_live, of);
-        start.keep(readers.take_filled());
-        let build = start.build(&plan, &mut topics, &derived, (layouts, meta));
+        let (readers, exchange) =
+            start.engines((&config, &plan), derived.clone(), &layouts, &of_live);
+        let build = start.build(&plan, &mut topics, &derived, (layouts.0, meta));
         let forward = open_forward(&config, opened, &topics, &barriers);
         let readers_of_it = (&forward[..], exchange.is_some());
         let mut retention = space::open(&config, opened, &topics, readers_of_it, now);
@@ -180,6 +170,14 @@ struct Start {
 }
 
 impl Start {
+    fn new(store: &StoreOpened, config: &GatewayConfig, now: Now) -> Self {
+        Self {
+            commit: GroupCommit::new(store.info.epoch, config.linger, store.heads.clone()),
+            notes: store.notes.clone(),
+            now,
+        }
+    }
+
     fn keep(&mut self, entries: Vec<Entry>) {
         for (key, value) in entries {
             self.commit.meta(key, value, self.now.mono);
@@ -211,6 +209,22 @@ impl Start {
         }
         plan.live.topics.clone_from(&derived);
         (derived, kept)
+    }
+
+    /// The engines of the partitions, and the one over all of them where there is one.
+    fn engines(
+        &mut self,
+        (config, plan): (&GatewayConfig, &Plan),
+        topics: Vec<Option<TopicId>>,
+        (layouts, anew): &(Layouts, bool),
+        meta: &[Entry],
+    ) -> (Readers, Option<Exchange>) {
+        let crossing = (config, &plan.live.engine, plan.live.slot);
+        let (exchange, by_device, topics) = self.divide(crossing, topics, layouts, meta);
+        let of = (&self.commit, self.now.mono);
+        let mut readers = Readers::new(&by_device, topics, (layouts.clone(), *anew), meta, of);
+        self.keep(readers.take_filled());
+        (readers, exchange)
     }
 
     /// What is kept of devices.

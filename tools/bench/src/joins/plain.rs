@@ -24,7 +24,7 @@ fn readings(devices: usize, count: usize) -> Vec<Named> {
     let mut dice = Dice(devices as u64);
     let one = |n: usize| Named {
         device: Arc::clone(&names[(dice.next() >> 16) as usize % devices]),
-        is_left: n % 2 == 0,
+        is_left: n.is_multiple_of(2),
         time: n as i64 * feed::SECOND / (2 * devices) as i64,
         value: n as f64 / 100.0,
     };

@@ -33,7 +33,7 @@ const MYSQL_INSERT: &str = r#"{"before":null,"after":{"id":9223372036854775807,"
 fn one(said: Result<Said, String>) -> Event {
     match said.unwrap() {
         Said::Events(mut events) if events.len() == 1 => events.remove(0),
-        other => panic!("{other:?}"),
+        said @ (Said::Events(_) | Said::Passed(_)) => panic!("{said:?}"),
     }
 }
 
