@@ -277,9 +277,10 @@ impl Run {
         // No step is counted for what is answered at once.
         let mut rest = Vec::new();
         while let Some(effect) = self.gateway.poll_effect() {
-            match effect {
-                Effect::Answer(_, answer) => self.answers.push(answer),
-                other => rest.push(other),
+            if let Effect::Answer(_, answer) = effect {
+                self.answers.push(answer);
+            } else {
+                rest.push(effect);
             }
         }
         for effect in rest {

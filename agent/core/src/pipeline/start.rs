@@ -72,25 +72,21 @@ impl Gateway {
             start.engines((&config, &plan), derived.clone(), &layouts, &of_live);
         let build = start.build(&plan, &mut topics, &derived, (layouts.0, meta));
         let forward = open_forward(&config, opened, &topics, &barriers);
-        let readers_of_it = (&forward[..], exchange.is_some());
-        let mut retention = space::open(&config, opened, &topics, readers_of_it, now);
-        let dropped = dropped(meta, &mut retention);
-        let devices = start.devices(meta);
-        let changes = start.changes(&config, meta);
-        let Start { commit, notes, .. } = start;
+        let users = (&forward[..], exchange.is_some());
+        let (retention, dropped) = open_retention(&config, opened, &topics, users, now);
         let mut gateway = Self {
             opened: store.info,
             ledger,
             accounts,
-            founding: founding(&commit),
+            founding: founding(&start.commit),
             ports: BTreeMap::new(),
-            devices,
+            devices: start.devices(meta),
             clocks: Clocks::default(),
             bauds: BTreeMap::new(),
-            commit,
+            changes: start.changes(&config, meta),
+            commit: start.commit,
             topics,
             clock: GatewayClock::new(config.clock, &config.engine, meta, now),
-            changes,
             readers,
             live: plan.live,
             build,
@@ -110,7 +106,12 @@ impl Gateway {
             last_fetch: 0,
             draining: false,
             stopped: false,
-            effects: notes.into_iter().map(Note).map(Effect::Note).collect(),
+            effects: start
+                .notes
+                .into_iter()
+                .map(Note)
+                .map(Effect::Note)
+                .collect(),
             config,
         };
         // In the first batch of this run: durable before anything is acked.
@@ -121,13 +122,20 @@ impl Gateway {
     }
 }
 
-/// Streams that an operator has dropped: their rows go.
-fn dropped(meta: &[Entry], retention: &mut Retention) -> BTreeSet<TopicId> {
-    let dropped: BTreeSet<TopicId> = views::dropped(meta).into_iter().collect();
+/// Retention, and the streams that an operator has dropped: their rows go.
+fn open_retention(
+    config: &GatewayConfig,
+    opened: &Opened,
+    topics: &TopicTable,
+    users: (&[Forward], bool),
+    now: Now,
+) -> (Retention, BTreeSet<TopicId>) {
+    let mut retention = space::open(config, opened, topics, users, now);
+    let dropped: BTreeSet<TopicId> = views::dropped(&opened.meta).into_iter().collect();
     for topic in &dropped {
         retention.drop_topic(*topic);
     }
-    dropped
+    (retention, dropped)
 }
 
 /// What a start has given to the commit is to be durable first.
