@@ -26,7 +26,7 @@ use crate::losses::Losses;
 use crate::meta::Entry;
 use crate::readers::Readers;
 use crate::retention::Retention;
-use crate::store::StoreOpened;
+use crate::store::{Loss, StoreOpened};
 use crate::topics::{TOPIC_META_PREFIX, TopicTable, stream_name, streams};
 use crate::units::{EventTime, Now, Offset, PartitionId, TopicId};
 use crate::views::{self, Pipeline, into_slot, of_slot};
@@ -56,12 +56,10 @@ impl Gateway {
         let heads = &store.heads;
         let restored = Layouts::restore(meta, config.router.count(), heads)?;
         config.router = restored.layouts.current().router.clone();
-        let barriers = restored.layouts.barriers();
         let (accounts, ledger, accounts_note) = Accounts::load(meta, heads, now.mono);
         let mut start = Start::new(store, &config, now);
-        start
-            .notes
-            .extend(restored.note.into_iter().chain(accounts_note));
+        let notes = restored.note.into_iter().chain(accounts_note);
+        start.notes.extend(notes);
         start.keep(restored.entries);
         let layouts = (restored.layouts, restored.anew);
         let mut topics = TopicTable::restore(&with_prefix(meta, TOPIC_META_PREFIX), heads);
@@ -70,8 +68,8 @@ impl Gateway {
         let (derived, of_live) = start.live(&mut topics, &mut plan, meta);
         let (readers, exchange) =
             start.engines((&config, &plan), derived.clone(), &layouts, &of_live);
-        let build = start.build(&plan, &mut topics, &derived, (layouts.0, meta));
-        let forward = open_forward(&config, opened, &topics, &barriers);
+        let build = start.build(&plan, &mut topics, &derived, (layouts.0.clone(), meta));
+        let forward = open_forward(&config, opened, &topics, &layouts.0.barriers());
         let users = (&forward[..], exchange.is_some());
         let (retention, dropped) = open_retention(&config, opened, &topics, users, now);
         let mut gateway = Self {
@@ -114,11 +112,15 @@ impl Gateway {
                 .collect(),
             config,
         };
-        // In the first batch of this run: durable before anything is acked.
-        gateway.tell_losses(&store.losses, now);
-        gateway.tell_trimmed();
-        gateway.advance(now);
+        gateway.begin(&store.losses, now);
         Ok(gateway)
+    }
+
+    /// Says what is gone in the first batch of this run: durable before anything is acked.
+    fn begin(&mut self, losses: &[Loss], now: Now) {
+        self.tell_losses(losses, now);
+        self.tell_trimmed();
+        self.advance(now);
     }
 }
 
