@@ -67,6 +67,9 @@ struct Output {
     stored: Stored,
     /// What stands there is compared, not only known again.
     is_compared: bool,
+    /// Readings behind the kept place are missing: which of the rows that stand were theirs
+    /// is not known.
+    has_hole: bool,
     compared: Compared,
     /// Its rows say that a window has closed.
     fires: bool,
@@ -111,10 +114,33 @@ impl Output {
         if place >= stored_until {
             self.close();
         }
+        let end = if is_known {
+            self.since.next
+        } else {
+            self.pass_known();
+            Offset(u64::MAX)
+        };
+        if self.has_hole && !is_known {
+            return !self.stored.pick(line, identity);
+        }
         let compared = self.is_compared.then_some(&mut self.compared);
-        let stands = self.stored.take(line, identity, compared);
+        let stands = self.stored.take((line, identity), end, compared);
         // One that was left out, as the topic was full, is not written later.
         !stands && !is_known
+    }
+
+    /// The kept place is reached. What stands before the first row of what follows, and was
+    /// not made again, never will be: the readings that gave it are gone. A row of a later
+    /// reading is not among it, though it may be of the same time.
+    fn pass_known(&mut self) {
+        let compared = self.is_compared.then_some(&mut self.compared);
+        self.stored.pass(self.since.next, compared);
+    }
+
+    /// Rows that stand may be of readings that are missing, or of such that come yet: how
+    /// far the topic has come with the readings so far cannot be told by its rows.
+    fn is_unsure(&self) -> bool {
+        self.has_hole && !self.stored.is_empty()
     }
 
     /// What stands there and was not made again yet can be compared.
@@ -221,6 +247,7 @@ impl Derive {
                 stored: Stored::Count(head.0.saturating_sub(since.next.0)),
                 // What stands aside depends on all windows, also on those before.
                 is_compared: emit.is_some(),
+                has_hole: false,
                 compared: Compared::default(),
                 fires: emit.is_some_and(|emit| emit != Emit::EveryUpdate),
                 moved: false,
@@ -459,9 +486,11 @@ impl Derive {
         self.applied.on_hole();
         for output in &mut self.outputs {
             output.is_compared = false;
-            if let Stored::Count(count) = &mut output.stored
-                && output.since.place < end
-            {
+            if output.since.place >= end {
+                continue;
+            }
+            output.has_hole = true;
+            if let Stored::Count(count) = &mut output.stored {
                 *count = 0;
             }
         }
@@ -535,7 +564,8 @@ impl Derive {
 
     /// How far each topic has come when all readings before `place` were fed, for those
     /// where it is worth keeping: all rows up to there are given to `commit`. `all`
-    /// also gives those without a new row.
+    /// also gives those without a new row. Not while it is open which rows that stand are
+    /// of missing readings: a start goes through the same once more.
     pub fn take_since(
         &mut self,
         place: Place,
@@ -547,12 +577,16 @@ impl Derive {
             return out;
         }
         for output in &mut self.outputs {
+            if place >= self.stored_until {
+                output.close();
+            }
             let worth = output.moved || (all && place > output.since.place);
-            let reached = place >= output.since.place;
+            let reached = place >= output.since.place && !output.is_unsure();
             let is_ours = worth && reached && !output.muted;
             let Some(at) = output.at().filter(|_| is_ours) else {
                 continue;
             };
+            output.pass_known();
             output.since.place = place;
             output.since.next = output.stored.first(commit.next(at));
             output.moved = false;

@@ -162,7 +162,7 @@ impl Derive {
     }
 
     /// Whether no topic was written by an earlier run, or in part, beyond the rows of readings
-    /// before this place.
+    /// before this place, as far as that can be told.
     #[must_use]
     pub fn is_written_up_to(&self, place: Place) -> bool {
         if self.is_inside_changes() {
@@ -170,7 +170,9 @@ impl Derive {
         }
         let outputs = self.outputs.iter();
         let ours = outputs.filter(|output| output.at().is_some() && !output.muted);
-        ours.into_iter().all(|output| output.since.place <= place)
+        let is_over = place >= self.stored_until;
+        ours.into_iter()
+            .all(|output| output.since.place <= place && (is_over || !output.is_unsure()))
     }
 
     /// Whether anything is not kept yet.

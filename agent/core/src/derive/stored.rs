@@ -57,19 +57,20 @@ impl Compared {
 }
 
 impl Stored {
-    /// Whether `line` stands there; its first `identity` bytes say which one it is.
-    /// Where readings were trimmed, the figures may be others, and lines before it may
-    /// not come again: then nothing is compared.
+    /// Whether `line` stands there below `end`; its first `identity` bytes say which one
+    /// it is. Where readings were trimmed, the figures may be others, and lines before it
+    /// may not come again: then nothing is compared.
     pub(super) fn take(
         &mut self,
-        line: &[u8],
-        identity: usize,
+        (line, identity): (&[u8], usize),
+        end: Offset,
         compared: Option<&mut Compared>,
     ) -> bool {
         match self {
             Self::Lines(lines) => {
                 let is_it = |stored: &StoredLine| stored.line.starts_with(&line[..identity]);
-                let Some(index) = lines.iter().position(is_it) else {
+                let mut below = lines.iter().take_while(|stored| stored.offset < end);
+                let Some(index) = below.position(is_it) else {
                     return false;
                 };
                 let mut passed = lines.drain(..=index);
@@ -89,6 +90,30 @@ impl Stored {
                 let some = *count > 0;
                 *count = count.saturating_sub(1);
                 some
+            }
+        }
+    }
+
+    /// The same where readings are missing that gave some of the lines: each line is
+    /// left out once, in whatever order. So the next start, which finds behind them what
+    /// is written now, leaves out the same ones again.
+    pub(super) fn pick(&mut self, line: &[u8], identity: usize) -> bool {
+        let Self::Lines(lines) = self else {
+            return false;
+        };
+        let is_it = |stored: &StoredLine| stored.line.starts_with(&line[..identity]);
+        let found = lines.iter().position(is_it);
+        found.and_then(|index| lines.remove(index)).is_some()
+    }
+
+    /// No row comes any more that could stand there below `end`.
+    pub(super) fn pass(&mut self, end: Offset, mut compared: Option<&mut Compared>) {
+        let Self::Lines(lines) = self else {
+            return;
+        };
+        while let Some(stands) = lines.pop_front_if(|stored| stored.offset < end) {
+            if let Some(compared) = compared.as_deref_mut() {
+                compared.differs(stands, None);
             }
         }
     }
@@ -125,6 +150,8 @@ impl Stored {
 mod tests {
     use super::*;
 
+    const END: Offset = Offset(u64::MAX);
+
     fn stored(lines: &[&str]) -> Stored {
         let lines = lines.iter().zip(10..).map(|(line, offset)| StoredLine {
             offset: Offset(offset),
@@ -138,7 +165,7 @@ mod tests {
         let (mut stored, mut compared) = (stored(stands), Compared::default());
         let took = made
             .iter()
-            .map(|line| stored.take(line.as_bytes(), 1, Some(&mut compared)));
+            .map(|line| stored.take((line.as_bytes(), 1), END, Some(&mut compared)));
         let took = took.collect();
         stored.close(Some(&mut compared));
         (took, compared)
@@ -218,10 +245,32 @@ mod tests {
         assert_eq!(took, [false, true, false, false]);
         let mut some = stored(&["a1", "b2"]);
         assert_eq!(some.first(Offset(12)), Offset(10));
-        assert!(some.take(b"a9", 1, None), "its identity is enough");
+        assert!(some.take((b"a9", 1), END, None), "its identity is enough");
         assert_eq!(some.first(Offset(12)), Offset(11));
         some.close(None);
         assert_eq!(some.first(Offset(12)), Offset(12));
         assert_eq!(Stored::Count(3).first(Offset(12)), Offset(9));
+    }
+
+    #[test]
+    fn lines_below_an_end_pass_and_others_are_found_below_one() {
+        let (mut some, mut compared) = (stored(&["a1", "b2", "a3"]), Compared::default());
+        assert!(!some.take((b"b2", 1), Offset(11), None), "it stands at 11");
+        some.pass(Offset(11), Some(&mut compared));
+        assert_eq!((compared.different, some.first(END)), (1, Offset(11)));
+        some.pass(Offset(11), Some(&mut compared));
+        assert_eq!(compared.different, 1, "they passed once");
+        assert!(some.take((b"a3", 1), Offset(13), Some(&mut compared)));
+        assert_eq!((compared.same, compared.different), (1, 2));
+        assert!(some.is_empty());
+    }
+
+    #[test]
+    fn lines_are_picked_once_each_in_whatever_order() {
+        let mut some = stored(&["a1", "b2", "a3"]);
+        let took = ["b9", "c9", "a9", "b9", "a9", "a9"].map(|line| some.pick(line.as_bytes(), 1));
+        assert_eq!(took, [true, false, true, false, true, false]);
+        assert!(some.is_empty());
+        assert!(!Stored::Count(3).pick(b"a1", 1), "none is counted off");
     }
 }

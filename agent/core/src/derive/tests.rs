@@ -224,6 +224,61 @@ fn lines_that_stand_there_are_left_out_whatever_is_missing_before() {
 }
 
 #[test]
+fn a_row_behind_the_kept_place_is_none_of_those_that_stand_before_it() {
+    for (name, next, want) in [
+        ("both are of readings behind it", 4, 8),
+        ("one is", 5, 9),
+        ("none is", 6, 10),
+    ] {
+        let mut fed = Fed::new("first", &[Some(FIRST), None], 4, next, 6);
+        // As of readings of the same times, which are gone.
+        fed.derive
+            .set_stored(FIRST, &lines(&[(4, 5), (5, 6)]), true);
+        fed.derive.on_hole(place(4));
+        assert_eq!(fed.feed(4..8), want, "{name}");
+        let since = fed.derive.take_since(place(8), true, &fed.commit);
+        assert_eq!(since[0].1.next.0, want, "{name}");
+    }
+}
+
+#[test]
+fn behind_a_loss_nothing_is_kept_until_all_that_stood_there_is_passed() {
+    // Those at 9 are of readings that are gone; the two others come again, in whatever order.
+    let stored = lines(&[(9, 1), (6, 3), (9, 2), (5, 2)]);
+    let mut fed = Fed::new("first", &[Some(FIRST), None], 4, 4, 8);
+    fed.derive.set_stored(FIRST, &stored, true);
+    fed.derive.stored_until = place(8);
+    fed.derive.on_hole(place(5));
+    assert_eq!(fed.feed(5..8), 9, "the one at 7 is new");
+    let kept = |fed: &mut Fed, offset| {
+        let since = fed.derive.take_since(place(offset), true, &fed.commit);
+        let first = since.into_iter().find(|(to, _)| *to == at(FIRST));
+        first.map(|(_, since)| (since.place.offset.0, since.next.0))
+    };
+    assert_eq!(kept(&mut fed, 7), None);
+    assert!(!fed.derive.is_written_up_to(place(7)));
+    assert!(fed.derive.is_written_up_to(place(8)), "none stood behind 8");
+    assert_eq!(kept(&mut fed, 8), Some((8, 9)));
+    assert!(fed.derive.is_written_up_to(place(8)));
+    assert_eq!(fed.feed(8..10), 11, "the one at 9 is another");
+}
+
+#[test]
+fn a_start_behind_a_loss_writes_what_the_one_before_it_did() {
+    // Rows of two readings of one time stood; what is written behind them stands at the
+    // next start too, which finds the same readings missing.
+    let mut stored = lines(&[(7, 1), (5, 1)]);
+    for head in 6..9 {
+        let mut fed = Fed::new("first", &[Some(FIRST), None], 4, 4, head);
+        fed.derive.set_stored(FIRST, &stored, true);
+        fed.derive.on_hole(place(5));
+        assert_eq!(fed.feed(5..9), 8, "{head} stand there");
+        let written = lines(&[(0, 0), (0, 0), (6, 1), (8, 1)]);
+        stored.extend(written.get(head as usize - 4).cloned());
+    }
+}
+
+#[test]
 fn what_stands_there_is_forgotten_behind_the_end_of_the_log_at_the_start() {
     let mut fed = Fed::new("first", &[Some(FIRST), None], 4, 4, 6);
     fed.derive
@@ -294,14 +349,20 @@ fn kept() -> Vec<Entry> {
     fed.derive.take_checkpoint(place(4), Mono(9), &fed.commit)
 }
 
-/// A run that goes on from it, where `stored` stand behind the first four rows.
+/// A run that goes on from it, where `stored` stand behind the first four rows, and all of
+/// them are of readings before `since`, where that is behind the fourth.
 fn restored(meta: &[Entry], since: u64, stored: &VecDeque<StoredLine>) -> Fed {
     let head = 4 + stored.len() as u64;
-    let mut fed = tumbling(since, head, head);
+    let next = if since > 4 { head } else { 4 };
+    let mut fed = tumbling(since, next, head);
+    let mut stored = stored.clone();
+    for (line, offset) in stored.iter_mut().zip(4..) {
+        line.offset = Offset(offset);
+    }
     let loaded = load(meta, seat(place(0)).unit, PipelineHash(1)).expect("it is whole");
     let read = Restored::read(loaded, &fed.config).expect("it reads");
     fed.derive.restore(read);
-    fed.derive.set_stored(FIRST, stored, true);
+    fed.derive.set_stored(FIRST, &stored, true);
     fed
 }
 
