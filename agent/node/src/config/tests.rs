@@ -417,7 +417,7 @@ fn every_error_names_line_key_and_what_is_valid() {
         (
             "a topic that is not there",
             format!("{}[[topic]]\nname = \"reading\"", w("")),
-            ":7: [[topic]] name: \"reading\" is none of: readings, control, late, quarantine, exchange, w (did you mean \"readings\"?)",
+            ":7: [[topic]] name: \"reading\" is none of: readings, control, late, quarantine, exchange, changes, w (did you mean \"readings\"?)",
         ),
         (
             "a topic twice",
