@@ -197,7 +197,7 @@ pub const LOG: Section = Section {
 pub const TOPIC: Section = Section {
     name: "topic",
     many: true,
-    doc: "How much room a topic of the log takes: readings, control, late, quarantine, exchange, or the name of a window.\nOne without a section keeps to these defaults.",
+    doc: "How much room a topic of the log takes: readings, control, late, quarantine, exchange, changes, or the name of a window or a join.\nOne without a section keeps to these defaults.",
     keys: &[
         Key {
             name: "name",
