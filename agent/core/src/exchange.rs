@@ -14,6 +14,9 @@ mod keep;
 mod places;
 mod split;
 
+use std::sync::Arc;
+
+use crate::changes::Base;
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
 use crate::derive::Derive;
@@ -174,6 +177,11 @@ impl Exchange {
     #[must_use]
     pub fn stage(&self) -> &Derive {
         self.across.stage()
+    }
+
+    /// What the changes of tables say that were removed.
+    pub fn set_base(&mut self, base: &Arc<Base>) {
+        self.across.set_base(base);
     }
 
     /// Whether it went on from a checkpoint.

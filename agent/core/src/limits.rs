@@ -259,6 +259,8 @@ pub const HEARTBEAT_SPACING_US: u64 = 1_000_000;
 pub const MARK_SPACING_US: u64 = 20_000;
 /// Shortest time between two notes about rows of one table, us.
 pub const CHANGES_NOTE_EACH_US: u64 = 60_000_000;
+/// Changes that an engine takes from the base of tables between two reads of the log.
+pub const BASE_CHANGES_AT_ONCE: usize = 4096;
 /// Longest key of a row of a table: with its table it fits the key of a meta entry.
 pub const TABLE_KEY_BYTES_MAX: usize = 160;
 /// Definitions of derived streams in the life of one log.

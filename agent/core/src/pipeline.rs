@@ -54,6 +54,8 @@ use crate::views::{Moved, into_slot};
 enum Reader {
     Accounts(PartitionId),
     Changes,
+    /// For the base of tables.
+    Base,
     Derive(DeriveRead),
     /// For the readers beside the live ones that have this slot.
     Build(u32, DeriveRead),
@@ -352,7 +354,9 @@ impl Gateway {
         let Durable { heads, sources } = self.commit.committed(token);
         self.accounts.on_committed();
         self.readers.on_committed();
-        self.changes.on_committed();
+        if self.changes.on_committed() {
+            self.share_base();
+        }
         self.exchange.iter_mut().for_each(Exchange::on_committed);
         self.on_build_committed(token);
         self.devices.on_committed(now);
@@ -386,6 +390,7 @@ impl Gateway {
                     .on_fetched(partition, &blocks, &mut self.ledger);
             }
             Reader::Changes => self.changes.on_fetched(&blocks),
+            Reader::Base => self.on_base_fetched(&blocks, now),
             Reader::Derive(read) => {
                 self.readers
                     .on_fetched(read, &blocks, now, &mut self.commit);

@@ -17,6 +17,7 @@ mod start;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use forebay_wire::ids::DeviceUid;
 
@@ -24,6 +25,7 @@ use self::beside::Beside;
 use self::feed::Feed;
 pub use self::places::kept_place;
 use self::places::{clamp, entry, parse};
+use crate::changes::Base;
 use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
@@ -115,6 +117,8 @@ pub struct Readers {
     held: bool,
     kept_at: Mono,
     beside: Beside,
+    /// What the changes of tables say that went; while engines of a later layout may need it.
+    base: Option<Arc<Base>>,
 }
 
 /// What the start has cost.
@@ -179,6 +183,7 @@ impl Readers {
             held: false,
             kept_at: now,
             beside: Beside::new(muted, meta),
+            base: None,
             hash: pipeline_hash(config, STATE_VERSION),
             restored: BTreeMap::new(),
             stale: Vec::new(),
@@ -310,6 +315,9 @@ impl Readers {
                 }
                 stage.restore(restored);
             }
+            if let Some(base) = &self.base {
+                stage.set_base(base);
+            }
             walks.push(Walk::new(readings_of(partition), from));
             stages.push(stage);
         }
@@ -327,6 +335,20 @@ impl Readers {
                 self.standing.tell(at, stage);
             }
         }
+    }
+
+    /// What the changes of tables say that were removed.
+    pub fn set_base(&mut self, base: &Arc<Base>) {
+        self.stages
+            .iter_mut()
+            .for_each(|stage| stage.set_base(base));
+        let has_later = self.active < self.layouts.number();
+        self.base = has_later.then(|| base.clone());
+    }
+
+    /// Changes below it are not read again by an engine after a crash.
+    pub fn changes_kept(&self) -> Option<Offset> {
+        self.stages.iter().map(Derive::changes_kept).min()
     }
 
     fn unit(&self, partition: PartitionId) -> Unit {

@@ -7,7 +7,9 @@
 //! log and keeps the rows or compares them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::changes::Base;
 use crate::commit::GroupCommit;
 use crate::derive::{CHANGES_AT, Since};
 use crate::engine::config::EngineConfig;
@@ -15,6 +17,7 @@ use crate::exchange::{Across, EXCHANGE_AT, Split};
 use crate::layout::Layouts;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::READINGS;
+use crate::meta::Entry;
 use crate::readers::places::entries;
 use crate::readers::{DeriveRead, Readers};
 use crate::units::{Epoch, Mono, Offset, PartitionId, Span, TopicId};
@@ -83,6 +86,17 @@ impl Recompute {
     #[must_use]
     pub fn with_changes(mut self, end: Offset) -> Self {
         self.commit.set_head(CHANGES_AT, end);
+        self
+    }
+
+    /// What the changes of tables say that were removed, as `meta` keeps it.
+    #[must_use]
+    pub fn with_base(mut self, meta: &[Entry]) -> Self {
+        let base = Arc::new(Base::restore(meta));
+        self.readers.set_base(&base);
+        if let Some(across) = &mut self.across {
+            across.set_base(&base);
+        }
         self
     }
 

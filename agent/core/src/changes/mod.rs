@@ -3,10 +3,12 @@
 //!
 //! Always holds: an event of a source becomes its changes once, whatever is handed over
 //! again after a crash; a row stands in the book as the topic says, and a position is told
-//! to a source only when everything up to it is durable. Bounds: `limits.rs`, SOURCE_* and
+//! to a source only when everything up to it is durable. Changes that are to go are in the
+//! base of tables before. Bounds: `limits.rs`, SOURCE_* and
 //! TABLE_*. Knows no database, no broker, no file and no engine. How and why:
 //! `agent/core/docs/changes.md`.
 
+mod base;
 mod book;
 mod event;
 mod marks;
@@ -17,6 +19,8 @@ mod write;
 
 use std::sync::Arc;
 
+use self::base::Fold;
+pub use self::base::{BASE_META_KEY, BASE_META_PREFIX, Base};
 pub use self::book::{
     Book, CHANGES_META_KEY, Held, TABLE_META_PREFIX, Table, TableCounters, filled, is_same_row,
 };
@@ -62,6 +66,8 @@ pub struct Changes {
     tail: Walk,
     /// Where it ended when the log was opened.
     tail_end: Offset,
+    /// What of the topic is to go, or has gone.
+    fold: Fold,
     /// Changes that could not be read again.
     missing: u64,
     is_announced: bool,
@@ -133,6 +139,7 @@ impl Changes {
             marks: Marks::new(partitions),
             tail: Walk::new(CHANGES_AT, upto),
             tail_end: head,
+            fold: Fold::restore(meta, head),
             missing: 0,
             is_announced: false,
             says,
@@ -168,6 +175,33 @@ impl Changes {
                     }
                 }
             });
+    }
+
+    /// Wants the changes below `end` in the base, as they are to go.
+    pub fn fold(&mut self, end: Offset) {
+        self.fold.want(end);
+    }
+
+    /// The next read of the topic for the base.
+    pub fn next_base_fetch(&mut self) -> Option<(TopicPartition, Offset)> {
+        self.fold.next_fetch()
+    }
+
+    /// Takes what it brought; what it says goes with the next batch.
+    pub fn on_base_fetched(&mut self, blocks: &[StoredBlock]) {
+        self.fold.on_fetched(blocks);
+    }
+
+    /// Changes below it are in a base that is durable.
+    #[must_use]
+    pub fn folded(&self) -> Offset {
+        self.fold.durable()
+    }
+
+    /// What the changes say that went, or are about to.
+    #[must_use]
+    pub fn base(&self) -> &Arc<Base> {
+        self.fold.base()
     }
 
     /// Whether the book says all that the log said when it was opened.
@@ -256,6 +290,7 @@ impl Changes {
         if self.is_loaded() && self.book.is_dirty() {
             entries = self.book.take_entries(commit.next(CHANGES_AT));
         }
+        entries.extend(self.fold.take_entries());
         for source in &mut self.sources {
             if !is_config(source) {
                 entries.extend(source.take_entry());
@@ -272,16 +307,19 @@ impl Changes {
     /// A batch was cut.
     pub fn on_cut(&mut self) {
         self.sources.iter_mut().for_each(Source::on_cut);
+        self.fold.on_cut();
     }
 
-    /// It is durable.
-    pub fn on_committed(&mut self) {
+    /// It is durable. True: the base has all now that was wanted in it.
+    pub fn on_committed(&mut self) -> bool {
+        let is_folded = self.fold.on_committed();
         for (number, source) in (0..).zip(&mut self.sources) {
             if let Some(position) = source.on_committed().filter(|_| !is_config(source)) {
                 self.says
                     .push(ChangesSay::Durable(SourceNo(number), position));
             }
         }
+        is_folded
     }
 
     /// What is to be said since the last call.

@@ -244,6 +244,7 @@ impl Derive {
         let readings = keeping.pace.readings();
         keeping.meter.on_written(bytes, readings, now);
         keeping.pace = Pace::new(now);
+        self.applied.on_kept();
         entries
     }
 

@@ -7,9 +7,11 @@
 //! engine of one partition. Knows no partitions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::places::{Old, bytes, key_of, open};
 use super::{EXCHANGE_AT, Split};
+use crate::changes::Base;
 use crate::checkpoint::{Manifest, PipelineHash, Unit, Unusable, keys_of, load};
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
@@ -225,6 +227,10 @@ impl Across {
 
     pub(super) fn stage_mut(&mut self) -> &mut Derive {
         &mut self.stage
+    }
+
+    pub(crate) fn set_base(&mut self, base: &Arc<Base>) {
+        self.stage.set_base(base);
     }
 
     pub(super) fn counters(&self) -> DeriveCounters {

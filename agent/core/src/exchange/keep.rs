@@ -80,12 +80,14 @@ impl Exchange {
         let keep = &mut self.across.keep;
         keep.woken = false;
         keep.cut = keep.written.take().or(keep.cut);
+        self.across.stage_mut().on_cut();
     }
 
     /// The batch that was cut last is durable.
     pub fn on_committed(&mut self) {
         let keep = &mut self.across.keep;
         keep.kept = keep.cut.take().or(keep.kept);
+        self.across.stage_mut().on_committed();
     }
 
     /// When a batch is wanted for a checkpoint, unless one was asked for.

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::forwarding::progress as delivered;
-use super::{Gateway, readings_of};
+use super::{Gateway, Reader, readings_of};
 use crate::accounts::Accounts;
-use crate::changes::CHANGES_AT;
+use crate::changes::{CHANGES_AT, Changes};
 use crate::effect::{Effect, GatewayConfig, Note, Opened};
 use crate::exchange::{EXCHANGE_AT, Exchange};
 use crate::forward::Forward;
-use crate::log::key::TopicPartition;
+use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{CHANGES, CONTROL, EXCHANGE, LATE, QUARANTINE, READINGS};
 use crate::readers::Readers;
 use crate::retention::{Progress, Retention};
@@ -60,11 +60,13 @@ pub(super) fn open(
 fn progress(
     forward: &[Forward],
     (readers, exchange): (&Readers, Option<&Exchange>),
-    accounts: &Accounts,
+    (accounts, changes): (&Accounts, &Changes),
     at: TopicPartition,
 ) -> Progress {
     let accounted = if at.topic == READINGS {
         accounts.kept(at.partition)
+    } else if at == CHANGES_AT {
+        changes.folded()
     } else {
         Offset(u64::MAX)
     };
@@ -72,6 +74,11 @@ fn progress(
     let crossing = exchange.filter(|_| at == EXCHANGE_AT);
     let (taken, kept) = match crossing {
         Some(exchange) => exchange.progress(),
+        None if at == CHANGES_AT => {
+            let across = exchange.map(|exchange| exchange.stage().changes_kept());
+            let kept = across.into_iter().chain(readers.changes_kept()).min();
+            (Offset(u64::MAX), kept.unwrap_or(Offset(u64::MAX)))
+        }
         None => (read.unwrap_or_default(), readers.done_with(at.partition)),
     };
     let of_engines = Progress {
@@ -128,6 +135,33 @@ impl Gateway {
         self.effects.extend(notes);
     }
 
+    /// Reads what is to go of the changes of tables into their base.
+    fn fold_waiting(&mut self) {
+        if let Some(end) = self.retention.waiting(CHANGES_AT) {
+            self.changes.fold(end);
+        }
+        if let Some((at, from)) = self.changes.next_base_fetch() {
+            self.fetch(at, from, Reader::Base);
+        }
+    }
+
+    pub(super) fn on_base_fetched(&mut self, blocks: &[StoredBlock], now: Mono) {
+        self.changes.on_base_fetched(blocks);
+        self.commit.wake(now);
+    }
+
+    /// Gives the base of tables to the engines that may need it.
+    pub(super) fn share_base(&mut self) {
+        let base = self.changes.base();
+        self.readers.set_base(base);
+        if let Some(build) = &mut self.build {
+            build.readers.set_base(base);
+        }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.set_base(base);
+        }
+    }
+
     fn remove(&mut self, segments: Vec<SegmentId>) {
         if !segments.is_empty() {
             self.effects.push_back(Effect::Remove(segments));
@@ -171,7 +205,7 @@ impl Gateway {
             self.retention.not_found(at, (first, end), came);
         }
         let (forward, readers) = (&self.forward, (&self.readers, self.exchange.as_ref()));
-        let accounts = &self.accounts;
+        let accounts = (&self.accounts, &self.changes);
         let removed = self
             .retention
             .poll(|at| progress(forward, readers, accounts, at), now);
@@ -180,6 +214,7 @@ impl Gateway {
             if self.accounts.want() | self.readers.want() | of_exchange {
                 self.commit.wake(now);
             }
+            self.fold_waiting();
         }
         if !removed.is_empty() {
             self.tell_trimmed();

@@ -120,6 +120,7 @@ impl Gateway {
     fn begin(&mut self, losses: &[Loss], now: Now) {
         self.tell_losses(losses, now);
         self.tell_trimmed();
+        self.share_base();
         self.advance(now);
     }
 }

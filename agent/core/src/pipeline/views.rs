@@ -183,6 +183,7 @@ impl Gateway {
         let of = (&self.commit, now);
         let layouts = (self.readers.layouts().clone(), false);
         let mut readers = Readers::beside(&engine, topics.clone(), layouts, &begins, of, muted);
+        readers.set_base(self.changes.base());
         entries.extend(readers.take_filled());
         self.keep(entries, now);
         let streams: BTreeMap<TopicId, &str> = self.topics.streams().collect();

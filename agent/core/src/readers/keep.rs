@@ -16,6 +16,7 @@ impl Readers {
         self.held = false;
         self.woken = false;
         self.cut.append(&mut self.written);
+        self.stages.iter_mut().for_each(Derive::on_cut);
     }
 
     /// When a batch is wanted for a checkpoint, unless one was asked for.

@@ -157,5 +157,6 @@ impl Readers {
     pub fn on_committed(&mut self) {
         let cut = std::mem::take(&mut self.cut);
         self.kept.extend(cut);
+        self.stages.iter_mut().for_each(Derive::on_committed);
     }
 }

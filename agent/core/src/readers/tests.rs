@@ -11,6 +11,7 @@ mod tables;
 
 use super::*;
 use crate::change::Change;
+use crate::changes::{Base, Changes};
 use crate::derive::CHANGES_AT;
 use crate::engine::config::{Aggregate, Bounds, Emit, Grid, TimeRules, WindowKind, WindowSpec};
 use crate::limits::DERIVE_KEPT_EVERY_US;
@@ -163,6 +164,7 @@ impl Rig {
             &meta,
             (&self.commit, self.now),
         );
+        self.readers.set_base(&Arc::new(Base::restore(&meta)));
         let filled = self.readers.take_filled();
         let entries: Vec<_> = restored.entries.into_iter().chain(filled).collect();
         self.founded = entries.is_empty();

@@ -3,7 +3,8 @@
 //! Holds always: a topic under `drop_oldest` never keeps more than its quota and
 //! what is written while a removal is on its way; a topic under another policy
 //! loses nothing that was not delivered, but for its age; readings go only when the
-//! accounts of devices know them without the log, but for a disk that is full.
+//! accounts of devices know them without the log, and changes of tables only when their
+//! base does, but for a disk that is full.
 //! Bound: [`REMOVALS_PER_POLL_MAX`] segments at a time.
 
 use super::dropped::Behind;
@@ -35,6 +36,7 @@ impl Retention {
             return Vec::new();
         }
         (self.dirty, self.wants_accounts) = (false, false);
+        self.waiting.clear();
         let mut chosen = Vec::new();
         let utc = self.utc(now);
         let ids: Vec<TopicId> = self.topics.keys().copied().collect();
@@ -79,7 +81,7 @@ impl Retention {
             match self.fate(id, progress, utc) {
                 Fate::Stays => return,
                 Fate::Waits => {
-                    self.wants_accounts = true;
+                    self.wait_for(id);
                     return;
                 }
                 Fate::Goes => chosen.extend(self.take_oldest(id, progress, now)),
@@ -110,6 +112,15 @@ impl Retention {
             true if self.is_accounted(oldest, id, progress) => Fate::Goes,
             true => Fate::Waits,
         }
+    }
+
+    /// The oldest segment of a topic waits until what it says is kept elsewhere.
+    fn wait_for(&mut self, id: TopicId) {
+        self.wants_accounts = true;
+        let oldest = self.topics.get(&id).and_then(Topic::oldest);
+        let ranges = oldest.into_iter().flat_map(|kept| &kept.ranges);
+        let ends = ranges.map(|range| (place(id, range), range.end));
+        self.waiting.extend(ends);
     }
 
     /// Whether nothing is lost but the segment itself. A full disk cannot wait: neither
@@ -143,7 +154,7 @@ impl Retention {
         let (_, id) = oldest.min()?;
         let kept = self.topics.get(&id)?.oldest()?;
         if !self.is_accounted(kept, id, progress) {
-            self.wants_accounts = true;
+            self.wait_for(id);
             return None;
         }
         Some(id)

@@ -85,6 +85,8 @@ pub struct Retention {
     pub(super) dirty: bool,
     /// A segment has to go of which accounts or checkpoints do not know all yet.
     pub(super) wants_accounts: bool,
+    /// Ends of the segments that wait for that.
+    pub(super) waiting: BTreeMap<TopicPartition, Offset>,
     pub(super) notices: Notices,
 }
 
@@ -116,6 +118,7 @@ impl Retention {
             },
             dirty: true,
             wants_accounts: false,
+            waiting: BTreeMap::new(),
             notices: Notices::default(),
             config,
         };
@@ -331,6 +334,12 @@ impl Retention {
     #[must_use]
     pub fn wants_accounts(&self) -> bool {
         self.wants_accounts
+    }
+
+    /// Where a segment ends that waits until what it says is kept elsewhere.
+    #[must_use]
+    pub fn waiting(&self, at: TopicPartition) -> Option<Offset> {
+        self.waiting.get(&at).copied()
     }
 
     /// When [`Retention::poll`] wants to be called without anything happening.

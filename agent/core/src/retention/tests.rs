@@ -476,6 +476,29 @@ fn readings_go_only_when_the_accounts_know_them() {
 }
 
 #[test]
+fn who_waits_says_up_to_where_it_is_to_be_kept_elsewhere() {
+    let mut retention = start(config(policy(700, WhenFull::DropOldest)), 10, 100);
+    let other = TopicPartition { topic: LATE, ..AT };
+    for (accounted, gone, waiting) in [
+        (0, 0, Some(100)),
+        (99, 0, Some(100)),
+        (100, 1, Some(200)),
+        (300, 2, None),
+    ] {
+        let progress = |_| Progress {
+            came: None,
+            done: Offset(0),
+            accounted: Offset(accounted),
+            taken: Offset(u64::MAX),
+            kept: Offset(u64::MAX),
+        };
+        assert_eq!(retention.poll(progress, Mono(0)).len(), gone, "{accounted}");
+        assert_eq!(retention.waiting(AT), waiting.map(Offset), "{accounted}");
+        assert_eq!(retention.waiting(other), None, "{accounted}");
+    }
+}
+
+#[test]
 fn a_full_disk_does_not_wait_for_the_accounts() {
     let mut retention = start(config(policy(1 << 40, WhenFull::DropOldest)), 30, 100);
     let trouble = StoreEvent::Trouble(StoreError {

@@ -221,6 +221,7 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
     let recompute = recompute.with_exchange(exchange.unwrap_or_default());
     let changes = reader.heads.get(&CHANGES_AT).copied();
     let recompute = recompute.with_changes(changes.unwrap_or_default());
+    let recompute = recompute.with_base(&reader.meta);
     compute(&mut report, recompute, &mut reader, total)?;
     Ok(report)
 }

@@ -9,8 +9,10 @@ use crate::change::ChangeOp;
 use crate::engine::config::{JoinKind, JoinSource, JoinSpec, JoinType, KeyColumn, TableSpec};
 use crate::engine::row::StreamId;
 use crate::engine::{Batch, Engine, row};
+use crate::limits::BASE_CHANGES_AT_ONCE;
 use crate::live::figure;
 use crate::recompute::Recompute;
+use crate::units::Now;
 
 fn joined() -> EngineConfig {
     let mut config = config(false);
@@ -157,7 +159,9 @@ fn recomputed(rig: &Rig, bytes_max: usize) -> BTreeMap<(u16, u16), Vec<String>> 
     let ends = ends.map(|(at, head)| (at.partition, *head)).collect();
     let of = (&rig.config, topics(&rig.config));
     let recompute = Recompute::new(of, rig.layouts.clone(), &ends, &BTreeMap::new(), Epoch(1));
-    let mut recompute = recompute.with_changes(rig.commit.head(CHANGES_AT));
+    let recompute = recompute.with_changes(rig.commit.head(CHANGES_AT));
+    let meta: Vec<MetaEntry> = rig.meta.clone().into_iter().collect();
+    let mut recompute = recompute.with_base(&meta);
     let mut out: BTreeMap<(u16, u16), Vec<String>> = BTreeMap::new();
     while let Some((read, at, from)) = recompute.next_fetch() {
         for stored in recompute.on_fetched(read, &rig.blocks_of(at, from, bytes_max)) {
@@ -282,4 +286,189 @@ fn changes_that_are_gone_are_counted_and_passed_over() {
         assert_eq!(stage.counters().changes_missing, gone);
         assert_eq!(stage.applied(), Offset(400));
     }
+}
+
+/// Folds the changes below `end`, and removes the blocks that have nothing else.
+fn trim_changes(rig: &mut Rig, end: u64) {
+    let meta: Vec<MetaEntry> = rig.meta.clone().into_iter().collect();
+    let now = Now {
+        mono: rig.now,
+        utc: EventTime(0),
+    };
+    let none = (&EngineConfig::default(), Vec::new());
+    let of = (rig.commit.head(CHANGES_AT), now);
+    let mut changes = Changes::new((&[], &[]), none, &meta, of);
+    changes.fold(Offset(end));
+    while let Some((at, from)) = changes.next_base_fetch() {
+        changes.on_base_fetched(&rig.blocks_of(at, from, 400));
+        rig.meta.extend(changes.take_entries(&rig.commit));
+        changes.on_cut();
+        changes.on_committed();
+    }
+    assert_eq!(changes.folded(), Offset(end));
+    rig.meta.retain(|_, value| !value.is_empty());
+    rig.blocks.retain(|key, bytes| {
+        let is_gone = || decode(*key, bytes).expect("a block").end() <= Offset(end);
+        key.at != CHANGES_AT || !is_gone()
+    });
+}
+
+/// Those of what happened from this time on, us.
+fn since(
+    lines: &BTreeMap<(u16, u16), Vec<String>>,
+    time_from: i64,
+) -> BTreeMap<(u16, u16), Vec<String>> {
+    let is_new = |line: &&String| {
+        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let time = row["start"].as_str().or(row["time"].as_str());
+        time.and_then(crate::utc::parse) >= Some(EventTime(time_from))
+    };
+    let lines = lines.iter();
+    let lines = lines.map(|(at, lines)| (*at, lines.iter().filter(is_new).cloned().collect()));
+    lines
+        .filter(|(_, lines): &(_, Vec<_>)| !lines.is_empty())
+        .collect()
+}
+
+/// Rows of six devices, some of them deleted, with readings up to 400 us; then readings up
+/// to 500 us while only one row is told. Gives the end of the first changes.
+fn told_once(partitions: u16) -> (Rig, u64) {
+    let mut rig = Rig::of(partitions, joined());
+    for round in 0..60_i64 {
+        let device = round as u64 % 6;
+        let building = if round == 57 {
+            0
+        } else {
+            1 + (round % 3) as u8
+        };
+        rig.change(&change(Some(device), round * 5, building));
+        rig.turn(None);
+        rig.take(device, 4);
+        rig.settle();
+    }
+    rig.change(&change(None, 400, 1));
+    rig.turn(None);
+    rig.turn(None);
+    let first = rig.commit.head(CHANGES_AT).0;
+    for round in 0..40_i64 {
+        for device in 0..6 {
+            let newest = rig.devices.get(&device).map_or(0, |device| device.0);
+            rig.take(device, (410 + round * 2 - newest).max(0));
+        }
+        rig.turn(None);
+        rig.change(&change(Some(0), 405 + round * 2, 1 + (round % 3) as u8));
+        rig.turn(None);
+    }
+    rig.turn(None);
+    rig.turn(None);
+    rig.settle();
+    rig.sum_up();
+    (rig, first)
+}
+
+#[test]
+fn an_engine_built_anew_knows_rows_whose_changes_were_removed() {
+    for partitions in [1, 4] {
+        let (mut rig, first) = told_once(partitions);
+        let want = since(&fresh(&rig), 410);
+        assert!(want.contains_key(&(TUMBLING.0 + 1, 0)), "joined: {want:?}");
+        assert!(want.contains_key(&(TUMBLING.0, 0)), "windows: {want:?}");
+        let kept = rig.meta.clone();
+        trim_changes(&mut rig, first);
+        for bytes_max in [1, 300, usize::MAX] {
+            let got = since(&recomputed(&rig, bytes_max), 410);
+            assert_eq!(got, want, "{partitions} {bytes_max}");
+        }
+        let with_base = std::mem::replace(&mut rig.meta, kept);
+        let without = since(&recomputed(&rig, usize::MAX), 410);
+        assert_ne!(without, want, "rows that were told once only");
+        // A start that finds no checkpoint.
+        rig.meta = with_base;
+        let state = |key: &[u8]| key.starts_with(b"checkpoint/") || key.starts_with(b"state/");
+        rig.meta.retain(|key, _| !state(key));
+        rig.start();
+        assert_eq!(rig.readers.start_up().restored, 0);
+        rig.settle();
+        for stage in rig.readers.stages() {
+            assert_eq!(stage.counters().changes_missing, 0);
+            assert_eq!(stage.applied(), rig.commit.head(CHANGES_AT));
+        }
+        assert_eq!(since(&standing(&rig), 410), want, "{partitions}");
+    }
+}
+
+#[test]
+fn an_engine_that_was_behind_takes_what_it_lacks_from_the_base() {
+    let mut rig = Rig::of(1, joined());
+    for n in 0..400 {
+        rig.change(&change(Some(n), 1 + n as i64, 1));
+    }
+    rig.take(1, 1);
+    rig.turn(None);
+    rig.turn(None);
+    // It has applied a part of them when they go.
+    while rig.readers.stages()[0].applied() == Offset(0) {
+        assert!(rig.read(1));
+    }
+    let applied = rig.readers.stages()[0].applied().0;
+    assert!(applied < 400, "{applied}");
+    trim_changes(&mut rig, 400);
+    let meta: Vec<MetaEntry> = rig.meta.clone().into_iter().collect();
+    rig.readers.set_base(&Arc::new(Base::restore(&meta)));
+    rig.settle();
+    let stage = &rig.readers.stages()[0];
+    assert_eq!(stage.applied(), Offset(400));
+    assert_eq!(stage.counters().changes_missing, 0);
+}
+
+#[test]
+fn nothing_is_kept_while_an_engine_takes_the_base() {
+    let mut rig = Rig::of(1, joined());
+    let all = BASE_CHANGES_AT_ONCE as u64 * 2 + 1;
+    for n in 0..all {
+        rig.change(&change(Some(n), 1 + n as i64, 1));
+    }
+    rig.turn(None);
+    trim_changes(&mut rig, all);
+    rig.take(1, 1);
+    rig.turn(Some((false, false)));
+    rig.take(2, 1);
+    rig.turn(None);
+    rig.turn(None);
+    let (mut inside, mut entries) = (0, 0);
+    while rig.read(1) {
+        if rig.readers.stages()[0].is_inside_changes() {
+            inside += 1;
+            entries += rig.readers.take_entries(true, &rig.commit, rig.now).len();
+        }
+    }
+    // The heartbeat comes with the last ones.
+    assert!(inside > 2, "{inside}");
+    assert_eq!(entries, 0);
+    assert_eq!(rig.readers.stages()[0].applied(), Offset(all));
+    assert_eq!(rig.readers.stages()[0].counters().changes_missing, 0);
+}
+
+#[test]
+fn changes_wait_until_the_engines_that_applied_them_are_kept() {
+    let mut rig = Rig::of(1, joined());
+    assert_eq!(rig.readers.changes_kept(), Some(Offset(u64::MAX)), "none");
+    rig.change(&change(Some(1), 1, 1));
+    rig.take(1, 1);
+    rig.turn(None);
+    rig.turn(None);
+    rig.settle();
+    assert_eq!(rig.readers.stages()[0].applied(), Offset(1));
+    assert_eq!(rig.readers.changes_kept(), Some(Offset(0)), "not kept");
+    assert!(rig.readers.want());
+    rig.commit.wake(rig.now);
+    rig.turn(None);
+    assert_eq!(rig.readers.changes_kept(), Some(Offset(u64::MAX)), "kept");
+    rig.turn(Some((false, false)));
+    assert_eq!(rig.readers.start_up().restored, 1);
+    assert_eq!(
+        rig.readers.changes_kept(),
+        Some(Offset(u64::MAX)),
+        "restored"
+    );
 }
