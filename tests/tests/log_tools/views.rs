@@ -179,7 +179,8 @@ fn revisions_of_a_window_go_out_to_a_broker_and_are_applied_once() {
     assert_eq!(updates.count(), 1, "{ops:?}");
     let applied = |stream: &str| {
         let args = [
-            "upstream", "export", "--config", "gw.toml", "--stream", stream,
+            "upstream", "query", "--config", "gw.toml", "--stream", stream, "--limit", "1000",
+            "--json",
         ];
         site.run(&args, "").out.lines().count()
     };
