@@ -29,7 +29,6 @@ pub use self::outlets::{Outlet, Outlets};
 use self::stored::{Compared, Stored};
 pub use self::stored::{Difference, StoredLine};
 use self::tables::Applied;
-pub use self::tables::CHANGES_AT;
 pub use crate::checkpoint::Place;
 use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;

@@ -244,6 +244,9 @@ impl Gateway {
     pub fn next_deadline(&self) -> Option<Mono> {
         let sessions = self.ports.values().flatten();
         let exchange = self.exchange.as_ref();
+        // Before, a step of theirs does nothing.
+        let changes = self.changes.next_deadline(&self.commit);
+        let changes = changes.filter(|_| self.is_recovered());
         sessions
             .filter_map(Session::next_deadline)
             .chain(self.devices.next_deadline())
@@ -251,7 +254,7 @@ impl Gateway {
             .chain(self.forward.iter().filter_map(Forward::next_deadline))
             .chain(self.retention.next_deadline())
             .chain(self.clock.next_deadline())
-            .chain(self.changes.next_deadline(&self.commit))
+            .chain(changes)
             .chain(self.readers.next_deadline(&self.commit))
             .chain(self.build_deadline())
             .chain(self.followers.values().filter_map(Follow::deadline))

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::changes::Base;
+use crate::changes::CHANGES_AT;
 use crate::commit::GroupCommit;
-use crate::derive::{CHANGES_AT, Since};
+use crate::derive::Since;
 use crate::engine::config::EngineConfig;
 use crate::exchange::{Across, EXCHANGE_AT, Split};
 use crate::layout::Layouts;

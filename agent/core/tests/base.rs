@@ -3,6 +3,8 @@
 //! that were said once and long ago.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod killed;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,9 +18,6 @@ use forebay_core::engine::config::{
 };
 use forebay_core::import::{ImportId, ImportRecord, ImportRequest};
 use forebay_core::ingest::Router;
-use forebay_core::log::block::Body;
-use forebay_core::log::decode::decode;
-use forebay_core::log::key::TopicPartition;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::{Names, Query};
@@ -26,12 +25,11 @@ use forebay_core::retention::{SpaceConfig, TopicPolicy, WhenFull};
 use forebay_core::store::Store as _;
 use forebay_core::store::memory::{Crash, MemoryDisk, MemoryStore};
 use forebay_core::topics::TopicTable;
-use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, PartitionId, Span};
+use forebay_core::units::{EventTime, LogId, Now, Offset, Span};
 use forebay_wire::ids::DeviceUid;
 use forebay_wire::message::Quality;
+use killed::{Killed, Rig, Run, SECOND, START};
 
-const SECOND: i64 = 1_000_000;
-const START: i64 = 1_800_000_000 * SECOND;
 const DEVICES: u64 = 8;
 /// Batches of changes, each of so many.
 const BATCHES: u64 = 6;
@@ -108,124 +106,30 @@ fn position(n: u64) -> SourcePosition {
     SourcePosition(Arc::from(format!("{n:08}")))
 }
 
-struct Run {
+struct Lab {
     join: &'static str,
     partitions: u16,
-    store: MemoryStore,
-    gateway: Gateway,
-    now: u64,
-    steps: usize,
-    kill: Option<(usize, Crash)>,
+    rig: Rig,
     /// The first change that the source has not handed over.
     next: u64,
     removals: usize,
     imported: bool,
 }
 
-/// It was killed and has started again.
-struct Killed;
-
-impl Run {
-    fn new(join: &'static str, partitions: u16, kill: Option<(usize, Crash)>) -> Self {
-        let disk = MemoryDisk {
-            generation_bytes: 700,
-            capacity_bytes: 1 << 40,
-            foreign_bytes: 0,
-        };
-        let store = MemoryStore::create(LogId([1; 16]), 1).on_disk(disk);
-        Self {
-            join,
-            partitions,
-            gateway: open(join, partitions, &store, 0),
-            store,
-            now: 0,
-            steps: 0,
-            kill,
-            next: 0,
-            removals: 0,
-            imported: false,
-        }
+impl Run for Lab {
+    fn rig(&mut self) -> &mut Rig {
+        &mut self.rig
     }
 
-    fn restart(&mut self, join: &'static str, crash: Crash) {
-        self.join = join;
-        self.store.crash_leaving(crash, 7);
-        self.gateway = open(join, self.partitions, &self.store, self.now);
-    }
-
-    fn step(&mut self) -> Result<(), Killed> {
-        self.steps += 1;
-        let Some((_, crash)) = self.kill.filter(|(at, _)| *at == self.steps) else {
-            return Ok(());
-        };
-        self.kill = None;
+    fn die(&mut self, crash: Crash) {
         self.restart(self.join, crash);
-        Err(Killed)
-    }
-
-    fn input(&mut self, input: Input<'_>) {
-        let now = at(self.now);
-        self.gateway.handle(input, now);
-    }
-
-    /// What the log keeps of the changes begins here.
-    fn first_kept(&self) -> Offset {
-        let blocks = self.store.read(CHANGES_AT, Offset(0), 1).unwrap();
-        blocks
-            .first()
-            .map_or(self.store.head(CHANGES_AT), |block| block.key.base)
-    }
-
-    fn base(&self) -> Base {
-        Base::restore(&self.store.meta_with_prefix(b"table-base").unwrap())
-    }
-
-    fn drive(&mut self, until: u64) -> Result<(), Killed> {
-        loop {
-            loop {
-                if let Some(event) = self.store.poll_event() {
-                    self.input(Input::Store(event));
-                } else if let Some(effect) = self.gateway.poll_effect() {
-                    self.act(effect)?;
-                } else {
-                    break;
-                }
-            }
-            match self.gateway.next_deadline() {
-                Some(due) if due.0 <= until => {
-                    // One that is past waits for another: time goes on.
-                    self.now = due.0.max(self.now + 1000);
-                    self.input(Input::Deadline);
-                }
-                Some(_) | None => break,
-            }
-        }
-        self.now = until;
-        Ok(())
     }
 
     fn act(&mut self, effect: Effect) -> Result<(), Killed> {
         match effect {
-            Effect::Commit(token, batch) => {
-                self.step()?;
-                self.store.append(&batch).unwrap();
-                self.step()?;
-                self.store.sync().unwrap();
-                self.step()?;
-                self.input(Input::Committed(token));
-            }
-            Effect::Fetch {
-                token,
-                at,
-                from,
-                bytes_max,
-            } => {
-                let blocks = self.store.read(at, from, bytes_max).unwrap();
-                self.input(Input::Fetched(token, blocks));
-            }
             Effect::Remove(segments) => {
                 self.step()?;
-                self.store.remove(&segments).unwrap();
+                self.rig.store.remove(&segments).unwrap();
                 self.removals += 1;
                 let (first, base) = (self.first_kept(), self.base());
                 assert!(base.upto() >= first, "{first:?} {:?}", base.upto());
@@ -237,7 +141,9 @@ impl Run {
             }
             Effect::Imported(_, answer) => drop(answer.unwrap()),
             Effect::ChangesDurable { .. } | Effect::Note(_) | Effect::Answer(..) => {}
-            Effect::PortWrite(..)
+            Effect::Commit(..)
+            | Effect::Fetch { .. }
+            | Effect::PortWrite(..)
             | Effect::Publish { .. }
             | Effect::BrokerReset(..)
             | Effect::DeviceLog { .. }
@@ -245,15 +151,55 @@ impl Run {
         }
         Ok(())
     }
+}
+
+impl Lab {
+    fn new(join: &'static str, partitions: u16, kill: Option<(usize, Crash)>) -> Self {
+        let disk = MemoryDisk {
+            generation_bytes: 700,
+            capacity_bytes: 1 << 40,
+            foreign_bytes: 0,
+        };
+        let store = MemoryStore::create(LogId([1; 16]), 1).on_disk(disk);
+        let mut rig = Rig::new(store, |opened, now| open(join, partitions, opened, now));
+        rig.kill = kill;
+        Self {
+            join,
+            partitions,
+            rig,
+            next: 0,
+            removals: 0,
+            imported: false,
+        }
+    }
+
+    fn restart(&mut self, join: &'static str, crash: Crash) {
+        self.join = join;
+        let partitions = self.partitions;
+        self.rig
+            .restart(crash, |opened, now| open(join, partitions, opened, now));
+    }
+
+    /// What the log keeps of the changes begins here.
+    fn first_kept(&self) -> Offset {
+        let blocks = self.rig.store.read(CHANGES_AT, Offset(0), 1).unwrap();
+        blocks
+            .first()
+            .map_or(self.rig.store.head(CHANGES_AT), |block| block.key.base)
+    }
+
+    fn base(&self) -> Base {
+        Base::restore(&self.rig.store.meta_with_prefix(b"table-base").unwrap())
+    }
 
     /// Hands all changes over, however often it is killed.
     fn tell(&mut self) {
         loop {
-            if self.drive(self.now + 100_000).is_err() {
+            if self.drive(self.rig.now + 100_000).is_err() {
                 continue;
             }
             if self.next >= BATCHES * BATCH {
-                if self.gateway.is_settled() {
+                if self.rig.gateway.is_settled() {
                     return;
                 }
                 continue;
@@ -264,7 +210,7 @@ impl Run {
                 position: position(end - 1),
             };
             self.next = end;
-            self.input(Input::Changes(SourceNo(0), batch));
+            self.rig.input(Input::Changes(SourceNo(0), batch));
         }
     }
 
@@ -293,18 +239,18 @@ impl Run {
         };
         assert!(!self.imported);
         self.imported = true;
-        self.input(Input::Import(ImportId(1), request));
-        assert!(self.drive(self.now + 100_000_000).is_ok());
-        self.input(Input::Changes(SourceNo(0), batch));
-        assert!(self.drive(self.now + 10_000_000).is_ok());
-        assert!(self.gateway.is_settled());
+        self.rig.input(Input::Import(ImportId(1), request));
+        assert!(self.drive(self.rig.now + 100_000_000).is_ok());
+        self.rig.input(Input::Changes(SourceNo(0), batch));
+        assert!(self.drive(self.rig.now + 10_000_000).is_ok());
+        assert!(self.rig.gateway.is_settled());
         self.lines(self.join)
     }
 
     /// Changes that engines lack.
     fn missing(&mut self) -> u64 {
-        self.input(Input::Query(QueryId(1), Query::Status));
-        while let Some(effect) = self.gateway.poll_effect() {
+        self.rig.input(Input::Query(QueryId(1), Query::Status));
+        while let Some(effect) = self.rig.gateway.poll_effect() {
             if let Effect::Answer(_, answer) = effect {
                 let status = answer.unwrap().to_string();
                 let (_, rest) = status.split_once("\"changes_missing\":").unwrap();
@@ -317,44 +263,20 @@ impl Run {
 
     /// Lines of a join, all partitions in order of the lines.
     fn lines(&self, join: &str) -> Vec<String> {
-        let meta = self.store.meta_with_prefix(b"topic/").unwrap();
-        let table = TopicTable::restore(&meta, &self.store.opened().heads);
+        let meta = self.rig.store.meta_with_prefix(b"topic/").unwrap();
+        let table = TopicTable::restore(&meta, &self.rig.store.opened().heads);
         let streams: Vec<_> = table.streams().collect();
         let (topic, _) = streams.iter().find(|(_, name)| *name == join).unwrap();
-        let mut lines = Vec::new();
-        for partition in 0..self.partitions {
-            let at = TopicPartition {
-                topic: *topic,
-                partition: PartitionId(partition),
-            };
-            for block in self.store.read(at, Offset(0), usize::MAX).unwrap() {
-                let Body::Rows(rows) = decode(block.key, &block.bytes).unwrap().body else {
-                    panic!("rows");
-                };
-                lines.extend(
-                    rows.into_iter()
-                        .map(|row| String::from_utf8(row.line).unwrap()),
-                );
-            }
-        }
+        let partitions = Router::new(self.partitions).partitions();
+        let lines = partitions.flat_map(|partition| self.rig.lines(*topic, partition));
+        let mut lines: Vec<_> = lines.collect();
         lines.sort();
         lines
     }
 }
 
-fn at(now: u64) -> Now {
-    Now {
-        mono: Mono(now),
-        utc: EventTime(START + now as i64),
-    }
-}
-
-fn open(join: &str, partitions: u16, store: &MemoryStore, now: u64) -> Gateway {
-    let opened = Opened {
-        store: store.opened(),
-        meta: store.meta_with_prefix(b"").unwrap(),
-    };
-    Gateway::new(config(join, partitions), &opened, at(now)).unwrap()
+fn open(join: &str, partitions: u16, opened: &Opened, now: Now) -> Gateway {
+    Gateway::new(config(join, partitions), opened, now).unwrap()
 }
 
 fn crash(keep_batches: usize, keep_meta: usize, undo_removals: bool) -> Crash {
@@ -367,10 +289,10 @@ fn crash(keep_batches: usize, keep_meta: usize, undo_removals: bool) -> Crash {
 
 /// All changes, killed once on the way; then a pipeline that is new, and what its joins make.
 fn run(partitions: u16, kill: Option<(usize, Crash)>) -> (usize, Vec<String>, Vec<String>) {
-    let mut run = Run::new("before", partitions, kill);
+    let mut run = Lab::new("before", partitions, kill);
     run.tell();
-    let steps = run.steps;
-    assert_eq!(run.kill, None, "it was killed");
+    let steps = run.rig.steps;
+    assert_eq!(run.rig.kill, None, "it was killed");
     assert!(run.removals > 1, "{}", run.removals);
     assert!(run.first_kept().0 > DEVICES, "the first rows are gone");
     assert!(run.base().upto() >= run.first_kept());

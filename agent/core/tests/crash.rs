@@ -4,34 +4,28 @@
 //! often state was kept between.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod killed;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use forebay_core::clock::ClockRules;
-use forebay_core::effect::{Effect, GatewayConfig, Input, Opened, QueryId};
+use forebay_core::effect::{Effect, GatewayConfig, Input, QueryId};
 use forebay_core::engine::config::{
     Bounds, Emit, EngineConfig, Grid, Source, TimeRules, WindowKind, WindowSpec,
 };
-use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
+use forebay_core::import::{ImportId, ImportRequest, SessionNo};
 use forebay_core::ingest::Router;
-use forebay_core::log::block::{Body, Record};
-use forebay_core::log::decode::decode;
-use forebay_core::log::key::TopicPartition;
-use forebay_core::log::topic::{LATE, READINGS};
+use forebay_core::log::topic::LATE;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
 use forebay_core::query::{Names, Query};
 use forebay_core::retention::SpaceConfig;
-use forebay_core::store::Store as _;
 use forebay_core::store::memory::{Crash, MemoryStore};
-use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, PartitionId, Span, TopicId};
-use forebay_wire::message::Quality;
+use forebay_core::units::{LogId, PartitionId, Span, TopicId};
+use killed::{Killed, PAUSE, Rig, Run, SECOND, leavings, record};
 
 const READINGS_COUNT: usize = 60;
 const BATCH: usize = 20;
-const SECOND: i64 = 1_000_000;
-/// Between two batches, us: some state is kept after each, as windows close.
-const PAUSE: u64 = 150_000;
 
 fn config(partitions: u16) -> GatewayConfig {
     let span = |seconds: i64| Span(seconds * SECOND);
@@ -86,27 +80,9 @@ fn config(partitions: u16) -> GatewayConfig {
     }
 }
 
-/// Reading `n`: of three devices, some late, some too late.
-fn record(n: usize) -> ImportRecord {
-    let back = [0, 0, 1, 0, 4, 0, 0, 9, 0, 2][n % 10];
-    ImportRecord {
-        device: Arc::from(format!("d{}", n % 3)),
-        channel: Arc::from("a"),
-        unit: Arc::from(""),
-        time: EventTime((1_800_000_000 + n as i64 / 3 - back) * SECOND),
-        value: (n * 7 % 31) as f64 / 4.0,
-        quality: Quality::Ok,
-    }
-}
-
-struct Run {
+struct Lab {
     config: GatewayConfig,
-    store: MemoryStore,
-    gateway: Gateway,
-    now: u64,
-    /// Steps so far, and the one at which it is killed, with what that leaves.
-    steps: usize,
-    kill: Option<(usize, Crash)>,
+    rig: Rig,
     imports: u64,
     /// Of the import that goes on in this process.
     session: Option<SessionNo>,
@@ -117,21 +93,41 @@ struct Run {
     different: u64,
 }
 
-/// It was killed and has started again.
-struct Killed;
+impl Run for Lab {
+    fn rig(&mut self) -> &mut Rig {
+        &mut self.rig
+    }
 
-impl Run {
+    fn die(&mut self, crash: Crash) {
+        self.count();
+        self.session = None;
+        self.rig.restart(crash, |opened, now| {
+            Gateway::new(self.config.clone(), opened, now).unwrap()
+        });
+    }
+
+    fn act(&mut self, effect: Effect) -> Result<(), Killed> {
+        let Effect::Imported(_, answer) = effect else {
+            panic!("{effect:?}")
+        };
+        let imported = answer.unwrap();
+        assert!(imported.refused.is_empty());
+        self.session = Some(imported.session);
+        Ok(())
+    }
+}
+
+impl Lab {
     fn new(partitions: u16, kill: Option<(usize, Crash)>) -> Self {
         let config = config(partitions);
         let store = MemoryStore::create(LogId([1; 16]), 1);
-        let gateway = open(&config, &store, 0);
+        let mut rig = Rig::new(store, |opened, now| {
+            Gateway::new(config.clone(), opened, now).unwrap()
+        });
+        rig.kill = kill;
         Self {
             config,
-            store,
-            gateway,
-            now: 0,
-            steps: 0,
-            kill,
+            rig,
             imports: 0,
             session: None,
             restored: 0,
@@ -140,33 +136,10 @@ impl Run {
         }
     }
 
-    fn at(&self) -> Now {
-        Now {
-            mono: Mono(self.now),
-            utc: EventTime(1_800_000_000 * SECOND + self.now as i64),
-        }
-    }
-
-    /// One step more; the error is the death of the process.
-    fn step(&mut self) -> Result<(), Killed> {
-        self.steps += 1;
-        let Some((_, crash)) = self.kill.filter(|(at, _)| *at == self.steps) else {
-            return Ok(());
-        };
-        self.count();
-        self.kill = None;
-        self.session = None;
-        self.store.crash_leaving(crash, 7);
-        self.gateway = open(&self.config, &self.store, self.now);
-        Err(Killed)
-    }
-
     /// What this process found of rows that it made again.
     fn count(&mut self) {
-        let now = self.at();
-        self.gateway
-            .handle(Input::Query(QueryId(1), Query::Status), now);
-        while let Some(effect) = self.gateway.poll_effect() {
+        self.rig.input(Input::Query(QueryId(1), Query::Status));
+        while let Some(effect) = self.rig.gateway.poll_effect() {
             if let Effect::Answer(_, answer) = effect {
                 let status = answer.unwrap();
                 self.same += status["rows_same"].as_u64().unwrap();
@@ -176,101 +149,14 @@ impl Run {
         }
     }
 
-    fn input(&mut self, input: Input<'_>) {
-        let now = self.at();
-        self.gateway.handle(input, now);
-    }
-
-    /// Does what the gateway wants until it wants nothing before `until`.
-    fn drive(&mut self, until: u64) -> Result<(), Killed> {
-        loop {
-            while let Some(effect) = self.gateway.poll_effect() {
-                self.act(effect)?;
-            }
-            match self.gateway.next_deadline() {
-                Some(due) if due.0 <= until => {
-                    self.now = self.now.max(due.0);
-                    self.input(Input::Deadline);
-                }
-                Some(_) | None => break,
-            }
-        }
-        self.now = until;
-        Ok(())
-    }
-
-    fn act(&mut self, effect: Effect) -> Result<(), Killed> {
-        match effect {
-            Effect::Commit(token, batch) => {
-                self.step()?;
-                self.store.append(&batch).unwrap();
-                self.step()?;
-                self.store.sync().unwrap();
-                self.step()?;
-                self.input(Input::Committed(token));
-            }
-            Effect::Fetch {
-                token,
-                at,
-                from,
-                bytes_max,
-            } => {
-                self.step()?;
-                let blocks = self.store.read(at, from, bytes_max).unwrap();
-                self.input(Input::Fetched(token, blocks));
-            }
-            Effect::Imported(_, answer) => {
-                let imported = answer.unwrap();
-                assert!(imported.refused.is_empty());
-                self.session = Some(imported.session);
-            }
-            Effect::Note(note) => panic!("{note}"),
-            Effect::PortWrite(..)
-            | Effect::Remove(_)
-            | Effect::Publish { .. }
-            | Effect::BrokerReset(..)
-            | Effect::Answer(..)
-            | Effect::DeviceLog { .. }
-            | Effect::SourceStart { .. }
-            | Effect::ChangesDurable { .. }
-            | Effect::Stop(_) => panic!("{effect:?}"),
-        }
-        Ok(())
-    }
-
-    /// Readings that are durable: a batch is whole or not at all.
-    fn durable(&self) -> usize {
-        let partitions = self.config.router.partitions();
-        let of = |partition| {
-            let blocks = self.blocks(READINGS, partition);
-            let records = blocks.iter().map(|body| match body {
-                Body::Readings { records, .. } => {
-                    let is_reading = |record: &&Record| matches!(record, Record::Reading(_));
-                    records.iter().filter(is_reading).count()
-                }
-                Body::Rows(_) => 0,
-            });
-            records.sum::<usize>()
-        };
-        partitions.map(of).sum()
-    }
-
-    fn blocks(&self, topic: TopicId, partition: PartitionId) -> Vec<Body> {
-        let at = TopicPartition { topic, partition };
-        let blocks = self.store.read(at, Offset(0), usize::MAX).unwrap();
-        let bodies = blocks.iter();
-        let bodies = bodies.map(|block| decode(block.key, &block.bytes).unwrap().body);
-        bodies.collect()
-    }
-
     /// All of it, however often it is killed.
     fn go(&mut self) {
         loop {
-            let from = self.durable();
+            let from = self.rig.readings(self.config.router.count());
             assert_eq!(from % BATCH, 0, "a batch is whole");
             if from == READINGS_COUNT {
                 // What was cut short is derived.
-                if self.drive(self.now + 20 * PAUSE).is_ok() {
+                if self.drive(self.rig.now + 20 * PAUSE).is_ok() {
                     break;
                 }
                 continue;
@@ -281,10 +167,11 @@ impl Run {
                 session: self.session,
                 records,
             };
-            self.input(Input::Import(ImportId(self.imports), request));
-            let _ = self.drive(self.now + PAUSE);
+            self.rig
+                .input(Input::Import(ImportId(self.imports), request));
+            let _ = self.drive(self.rig.now + PAUSE);
         }
-        assert!(self.gateway.is_settled());
+        assert!(self.rig.gateway.is_settled());
         self.count();
     }
 
@@ -294,57 +181,26 @@ impl Run {
         let mut out = BTreeMap::new();
         for topic in windows.chain([LATE]) {
             for partition in self.config.router.partitions() {
-                let mut lines = Vec::new();
-                for body in self.blocks(topic, partition) {
-                    if let Body::Rows(rows) = body {
-                        let text = rows
-                            .into_iter()
-                            .map(|row| String::from_utf8(row.line).unwrap());
-                        lines.extend(text);
-                    }
-                }
-                out.insert((topic, partition), lines);
+                out.insert((topic, partition), self.rig.lines(topic, partition));
             }
         }
         out
     }
 }
 
-fn open(config: &GatewayConfig, store: &MemoryStore, now: u64) -> Gateway {
-    let opened = Opened {
-        store: store.opened(),
-        meta: store.meta_with_prefix(b"").unwrap(),
-    };
-    let now = Now {
-        mono: Mono(now),
-        utc: EventTime(1_800_000_000 * SECOND + now as i64),
-    };
-    Gateway::new(config.clone(), &opened, now).unwrap()
-}
-
-/// What a crash leaves of a batch that was written and not synced.
-fn leavings() -> [Crash; 3] {
-    let crash = |keep_batches, keep_meta| Crash {
-        keep_batches,
-        keep_meta,
-        undo_removals: false,
-    };
-    [crash(0, 0), crash(1, 0), crash(1, 1)]
-}
-
 #[test]
 fn a_crash_at_any_step_changes_no_byte_of_a_derived_topic() {
-    let mut whole = Run::new(1, None);
+    let mut whole = Lab::new(1, None);
     whole.go();
     let want = whole.lines();
     let filled = want.iter().filter(|(_, lines)| !lines.is_empty());
     assert!(filled.count() >= 6, "most topics have rows");
-    assert!(whole.steps > 25, "{} steps", whole.steps);
+    assert!(whole.rig.steps > 25, "{} steps", whole.rig.steps);
     let (mut restored, mut same) = (0, 0);
-    for at in 1..=whole.steps {
+    for at in 1..=whole.rig.steps {
         // One after the other of what can be left of a batch.
         let crash = leavings()[at % 3];
-        let mut run = Run::new(1, Some((at, crash)));
+        let mut run = Lab::new(1, Some((at, crash)));
         run.go();
         assert_eq!(run.lines(), want, "killed at step {at}, leaving {crash:?}");
         assert_eq!(run.different, 0, "killed at step {at}, leaving {crash:?}");
@@ -357,20 +213,18 @@ fn a_crash_at_any_step_changes_no_byte_of_a_derived_topic() {
 
 #[test]
 fn a_clean_stop_leaves_nothing_to_replay() {
-    let mut run = Run::new(1, None);
+    let mut run = Lab::new(1, None);
     run.go();
-    run.input(Input::Drain);
-    assert!(run.drive(run.now + 20 * PAUSE).is_ok());
-    let steps = run.steps;
-    run.kill = Some((steps + 1, leavings()[0]));
+    run.rig.input(Input::Drain);
+    assert!(run.drive(run.rig.now + 20 * PAUSE).is_ok());
+    let steps = run.rig.steps;
+    run.rig.kill = Some((steps + 1, leavings()[0]));
     assert!(run.step().is_err());
     let want = run.lines();
     run.go();
     assert_eq!(run.lines(), want);
-    let now = run.at();
-    run.gateway
-        .handle(Input::Query(QueryId(1), Query::Status), now);
-    let Some(Effect::Answer(_, Ok(status))) = run.gateway.poll_effect() else {
+    run.rig.input(Input::Query(QueryId(1), Query::Status));
+    let Some(Effect::Answer(_, Ok(status))) = run.rig.gateway.poll_effect() else {
         panic!("status is answered at once");
     };
     assert_eq!(status["start"]["engines_restored"], 1, "{status}");

@@ -3,18 +3,16 @@
 //! that never knew another pipeline, byte for byte, and nothing is written twice.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod killed;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use forebay_core::clock::ClockRules;
 use forebay_core::effect::{Effect, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::{Bounds, EngineConfig, Grid, TimeRules, WindowKind, WindowSpec};
 use forebay_core::follow::{FollowFrom, FollowRequest};
-use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
+use forebay_core::import::{ImportId, ImportRequest, SessionNo};
 use forebay_core::ingest::Router;
-use forebay_core::log::block::{Body, Record};
-use forebay_core::log::decode::decode;
-use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::READINGS;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::{Gateway, Pipelines};
@@ -23,14 +21,12 @@ use forebay_core::retention::SpaceConfig;
 use forebay_core::store::memory::{Crash, MemoryStore};
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::topics::TopicTable;
-use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, Span, TopicId};
+use forebay_core::units::{EventTime, LogId, Now, Span, TopicId};
 use forebay_core::views::{Pipeline, renew_entry};
-use forebay_wire::message::Quality;
+use killed::{Killed, PAUSE, Rig, Run, SECOND, leavings, record};
 use serde_json::{Value, json};
 
 const BATCH: usize = 20;
-const SECOND: i64 = 1_000_000;
-const PAUSE: u64 = 150_000;
 /// Readings before the change, and with those that come beside it.
 const BEFORE: usize = 60;
 const ALL: usize = 120;
@@ -103,46 +99,51 @@ fn config(text: &[u8], partitions: u16) -> GatewayConfig {
     }
 }
 
-/// Reading `n`: of three devices, some late, some too late.
-fn record(n: usize) -> ImportRecord {
-    let back = [0, 0, 1, 0, 4, 0, 0, 9, 0, 2][n % 10];
-    ImportRecord {
-        device: Arc::from(format!("d{}", n % 3)),
-        channel: Arc::from("a"),
-        unit: Arc::from(""),
-        time: EventTime((1_800_000_000 + n as i64 / 3 - back) * SECOND),
-        value: (n * 7 % 31) as f64 / 4.0,
-        quality: Quality::Ok,
-    }
-}
-
-struct Run {
+struct Lab {
     text: &'static [u8],
     partitions: u16,
-    store: MemoryStore,
-    gateway: Gateway,
-    now: u64,
-    steps: usize,
-    kill: Option<(usize, Crash)>,
+    rig: Rig,
     imports: u64,
     session: Option<SessionNo>,
     answers: Vec<Answer>,
 }
 
-/// It was killed and has started again.
-struct Killed;
+impl Run for Lab {
+    fn rig(&mut self) -> &mut Rig {
+        &mut self.rig
+    }
 
-impl Run {
+    fn die(&mut self, crash: Crash) {
+        self.restart(self.text, crash);
+    }
+
+    fn act(&mut self, effect: Effect) -> Result<(), Killed> {
+        match effect {
+            Effect::Imported(_, answer) => self.session = Some(answer.unwrap().session),
+            Effect::Answer(_, answer) => self.answers.push(answer),
+            Effect::Remove(segments) => self.rig.store.remove(&segments).unwrap(),
+            Effect::Note(_) => {}
+            Effect::Commit(..)
+            | Effect::Fetch { .. }
+            | Effect::PortWrite(..)
+            | Effect::Publish { .. }
+            | Effect::BrokerReset(..)
+            | Effect::DeviceLog { .. }
+            | Effect::SourceStart { .. }
+            | Effect::ChangesDurable { .. }
+            | Effect::Stop(_) => panic!("{effect:?}"),
+        }
+        Ok(())
+    }
+}
+
+impl Lab {
     fn new(text: &'static [u8], partitions: u16) -> Self {
         let store = MemoryStore::create(LogId([1; 16]), 1);
         Self {
             text,
             partitions,
-            gateway: open(text, partitions, &store, 0),
-            store,
-            now: 0,
-            steps: 0,
-            kill: None,
+            rig: Rig::new(store, |opened, now| open(text, partitions, opened, now)),
             imports: 0,
             session: None,
             answers: Vec::new(),
@@ -153,101 +154,9 @@ impl Run {
     fn restart(&mut self, text: &'static [u8], crash: Crash) {
         self.text = text;
         self.session = None;
-        self.store.crash_leaving(crash, 7);
-        self.gateway = open(text, self.partitions, &self.store, self.now);
-    }
-
-    fn step(&mut self) -> Result<(), Killed> {
-        self.steps += 1;
-        let Some((_, crash)) = self.kill.filter(|(at, _)| *at == self.steps) else {
-            return Ok(());
-        };
-        self.kill = None;
-        self.restart(self.text, crash);
-        Err(Killed)
-    }
-
-    fn input(&mut self, input: Input<'_>) {
-        let now = at(self.now);
-        self.gateway.handle(input, now);
-    }
-
-    fn drive(&mut self, until: u64) -> Result<(), Killed> {
-        loop {
-            while let Some(effect) = self.gateway.poll_effect() {
-                self.act(effect)?;
-            }
-            match self.gateway.next_deadline() {
-                Some(due) if due.0 <= until => {
-                    self.now = self.now.max(due.0);
-                    self.input(Input::Deadline);
-                }
-                Some(_) | None => break,
-            }
-        }
-        self.now = until;
-        Ok(())
-    }
-
-    fn act(&mut self, effect: Effect) -> Result<(), Killed> {
-        match effect {
-            Effect::Commit(token, batch) => {
-                self.step()?;
-                self.store.append(&batch).unwrap();
-                self.step()?;
-                self.store.sync().unwrap();
-                self.step()?;
-                self.input(Input::Committed(token));
-            }
-            Effect::Fetch {
-                token,
-                at,
-                from,
-                bytes_max,
-            } => {
-                self.step()?;
-                let blocks = self.store.read(at, from, bytes_max).unwrap();
-                self.input(Input::Fetched(token, blocks));
-            }
-            Effect::Imported(_, answer) => self.session = Some(answer.unwrap().session),
-            Effect::Answer(_, answer) => self.answers.push(answer),
-            Effect::Remove(segments) => self.store.remove(&segments).unwrap(),
-            Effect::Note(_) => {}
-            Effect::PortWrite(..)
-            | Effect::Publish { .. }
-            | Effect::BrokerReset(..)
-            | Effect::DeviceLog { .. }
-            | Effect::SourceStart { .. }
-            | Effect::ChangesDurable { .. }
-            | Effect::Stop(_) => panic!("{effect:?}"),
-        }
-        Ok(())
-    }
-
-    fn blocks(&self, topic: TopicId) -> Vec<Body> {
-        let partitions = Router::new(self.partitions).partitions();
-        let all = partitions.flat_map(|partition| {
-            let at = TopicPartition { topic, partition };
-            let blocks = self.store.read(at, Offset(0), usize::MAX).unwrap();
-            let bodies = blocks
-                .iter()
-                .map(|block| decode(block.key, &block.bytes).unwrap().body);
-            bodies.collect::<Vec<_>>()
-        });
-        all.collect()
-    }
-
-    /// Readings that are durable.
-    fn durable(&self) -> usize {
-        let blocks = self.blocks(READINGS);
-        let records = blocks.iter().map(|body| match body {
-            Body::Readings { records, .. } => {
-                let is_reading = |record: &&Record| matches!(record, Record::Reading(_));
-                records.iter().filter(is_reading).count()
-            }
-            Body::Rows(_) => 0,
-        });
-        records.sum()
+        let partitions = self.partitions;
+        self.rig
+            .restart(crash, |opened, now| open(text, partitions, opened, now));
     }
 
     /// Takes readings up to `end`, however often it is killed; `beside` is done before
@@ -255,9 +164,9 @@ impl Run {
     fn go(&mut self, end: usize, mut beside: impl FnMut(&mut Self)) {
         loop {
             beside(self);
-            let from = self.durable();
+            let from = self.rig.readings(self.partitions);
             if from == end {
-                if self.drive(self.now + 40 * PAUSE).is_ok() && self.gateway.is_settled() {
+                if self.drive(self.rig.now + 40 * PAUSE).is_ok() && self.rig.gateway.is_settled() {
                     break;
                 }
                 continue;
@@ -266,17 +175,18 @@ impl Run {
             let records = (from..from + BATCH).map(record).collect();
             let session = self.session;
             let request = ImportRequest::Batch { session, records };
-            self.input(Input::Import(ImportId(self.imports), request));
-            let _ = self.drive(self.now + PAUSE);
+            self.rig
+                .input(Input::Import(ImportId(self.imports), request));
+            let _ = self.drive(self.rig.now + PAUSE);
         }
     }
 
     fn ask(&mut self, query: Query) -> Answer {
         self.answers.clear();
-        self.input(Input::Query(QueryId(9), query));
+        self.rig.input(Input::Query(QueryId(9), query));
         // No step is counted for what is answered at once.
         let mut rest = Vec::new();
-        while let Some(effect) = self.gateway.poll_effect() {
+        while let Some(effect) = self.rig.gateway.poll_effect() {
             if let Effect::Answer(_, answer) = effect {
                 self.answers.push(answer);
             } else {
@@ -284,7 +194,7 @@ impl Run {
             }
         }
         for effect in rest {
-            if self.act(effect).is_err() {
+            if self.work(effect).is_err() {
                 break;
             }
         }
@@ -295,15 +205,12 @@ impl Run {
 
     /// Lines of every derived stream by its name on the wire, all partitions in order.
     fn lines(&self) -> BTreeMap<String, Vec<String>> {
-        let meta = self.store.meta_with_prefix(b"topic/").unwrap();
-        let table = TopicTable::restore(&meta, &self.store.opened().heads);
+        let meta = self.rig.store.meta_with_prefix(b"topic/").unwrap();
+        let table = TopicTable::restore(&meta, &self.rig.store.opened().heads);
         let streams = table.streams().filter(|(topic, _)| *topic != READINGS);
         let lines = streams.map(|(topic, name)| {
-            let rows = self.blocks(topic).into_iter().flat_map(|body| match body {
-                Body::Rows(rows) => rows,
-                Body::Readings { .. } => Vec::new(),
-            });
-            let text = rows.map(|row| String::from_utf8(row.line).unwrap());
+            let partitions = Router::new(self.partitions).partitions();
+            let text = partitions.flat_map(|partition| self.rig.lines(topic, partition));
             (name.to_owned(), text.collect())
         });
         lines.collect()
@@ -320,40 +227,19 @@ impl Run {
     }
 }
 
-fn at(now: u64) -> Now {
-    Now {
-        mono: Mono(now),
-        utc: EventTime(1_800_000_000 * SECOND + now as i64),
-    }
-}
-
-fn open(text: &'static [u8], partitions: u16, store: &MemoryStore, now: u64) -> Gateway {
-    let opened = Opened {
-        store: store.opened(),
-        meta: store.meta_with_prefix(b"").unwrap(),
-    };
+fn open(text: &'static [u8], partitions: u16, opened: &Opened, now: Now) -> Gateway {
     let kept = Pipeline::restore(&opened.meta);
     let pipelines = Pipelines {
         text: text.to_vec(),
         kept: kept.and_then(|kept| pipeline(&kept.text)),
     };
     let config = config(text, partitions);
-    Gateway::with_pipeline(config, &opened, pipelines, at(now)).unwrap()
-}
-
-/// What a crash leaves of a batch that was written and not synced.
-fn leavings() -> [Crash; 3] {
-    let crash = |keep_batches, keep_meta| Crash {
-        keep_batches,
-        keep_meta,
-        undo_removals: false,
-    };
-    [crash(0, 0), crash(1, 0), crash(1, 1)]
+    Gateway::with_pipeline(config, opened, pipelines, now).unwrap()
 }
 
 /// A log that only ever had these windows.
 fn only(text: &'static [u8], partitions: u16) -> BTreeMap<String, Vec<String>> {
-    let mut run = Run::new(text, partitions);
+    let mut run = Lab::new(text, partitions);
     run.go(ALL, |_| {});
     run.lines()
 }
@@ -389,14 +275,14 @@ fn is_prefix(some: &[String], of: &[String]) -> bool {
 }
 
 /// Old windows for a while, then new ones, killed at a step after that.
-fn change(partitions: u16, kill: Option<(usize, Crash)>) -> (Run, usize) {
-    let mut run = Run::new(b"old", partitions);
+fn change(partitions: u16, kill: Option<(usize, Crash)>) -> (Lab, usize) {
+    let mut run = Lab::new(b"old", partitions);
     run.go(BEFORE, |_| {});
-    let before = run.steps;
-    run.kill = kill.map(|(at, crash)| (before + at, crash));
+    let before = run.rig.steps;
+    run.rig.kill = kill.map(|(at, crash)| (before + at, crash));
     run.restart(b"new", leavings()[2]);
     run.go(ALL, |_| {});
-    let steps = run.steps - before;
+    let steps = run.rig.steps - before;
     (run, steps)
 }
 
@@ -440,7 +326,7 @@ fn a_changed_pipeline_swaps_in_beside_the_live_one_whatever_the_crash() {
 
 #[test]
 fn the_live_streams_go_on_while_others_are_built() {
-    let mut run = Run::new(b"old", 1);
+    let mut run = Lab::new(b"old", 1);
     run.go(BEFORE, |_| {});
     run.restart(b"new", leavings()[2]);
     let answer = run.ask(Query::Views).unwrap();
@@ -473,20 +359,20 @@ fn the_live_streams_go_on_while_others_are_built() {
 }
 
 /// A window is built anew while readings come, killed at a step after that was asked for.
-fn rebuild(from: Option<EventTime>, kill: Option<(usize, Crash)>) -> (Run, usize) {
-    let mut run = Run::new(b"old", 1);
+fn rebuild(from: Option<EventTime>, kill: Option<(usize, Crash)>) -> (Lab, usize) {
+    let mut run = Lab::new(b"old", 1);
     run.go(BEFORE, |_| {});
-    let before = run.steps;
-    run.kill = kill.map(|(at, crash)| (before + at, crash));
+    let before = run.rig.steps;
+    run.rig.kill = kill.map(|(at, crash)| (before + at, crash));
     run.go(ALL, |run| {
         // Asked again when a crash took the question.
-        let known = run.store.meta_with_prefix(b"view/").unwrap();
-        if run.durable() == BEFORE || known.is_empty() {
+        let known = run.rig.store.meta_with_prefix(b"view/").unwrap();
+        if run.rig.readings(run.partitions) == BEFORE || known.is_empty() {
             let name = String::from("same");
             let _ = run.ask(Query::RebuildView { name, from });
         }
     });
-    let steps = run.steps - before;
+    let steps = run.rig.steps - before;
     (run, steps)
 }
 
@@ -545,7 +431,7 @@ fn rows_before_a_time_are_left_out_of_what_is_built_anew() {
 fn a_log_that_does_not_know_its_pipeline_goes_over_at_once() {
     for partitions in [1, 2] {
         let want = only(b"old", partitions);
-        let mut run = Run::new(b"old", partitions);
+        let mut run = Lab::new(b"old", partitions);
         run.go(BEFORE, |_| {});
         let before = run.lines();
         let meta = vec![
@@ -554,8 +440,8 @@ fn a_log_that_does_not_know_its_pipeline_goes_over_at_once() {
             (b"pipeline/live".to_vec(), Vec::new()),
         ];
         let blocks = Vec::new();
-        run.store.append(&WriteBatch { blocks, meta }).unwrap();
-        run.store.sync().unwrap();
+        run.rig.store.append(&WriteBatch { blocks, meta }).unwrap();
+        run.rig.store.sync().unwrap();
         run.restart(b"old", leavings()[2]);
         run.go(ALL, |_| {});
         let lines = run.lines();
@@ -568,14 +454,14 @@ fn a_log_that_does_not_know_its_pipeline_goes_over_at_once() {
         for name in ["changed", "gone", "late"] {
             same(&lines[name], &want[name], name);
         }
-        let left = run.store.meta_with_prefix(b"view/renew/").unwrap();
+        let left = run.rig.store.meta_with_prefix(b"view/renew/").unwrap();
         assert_eq!(left, [], "each is done once");
     }
 }
 
 #[test]
 fn a_reader_of_a_name_goes_on_where_the_name_went() {
-    let mut run = Run::new(b"old", 1);
+    let mut run = Lab::new(b"old", 1);
     run.go(BEFORE, |_| {});
     let request = |topic, from| {
         Query::Follow(FollowRequest {
@@ -587,10 +473,11 @@ fn a_reader_of_a_name_goes_on_where_the_name_went() {
             wait: Span(0),
         })
     };
-    let follow = |run: &mut Run, topic, from| {
+    let follow = |run: &mut Lab, topic, from| {
         run.answers.clear();
-        run.input(Input::Query(QueryId(5), request(topic, from)));
-        assert!(run.drive(run.now + PAUSE).is_ok());
+        run.rig
+            .input(Input::Query(QueryId(5), request(topic, from)));
+        assert!(run.drive(run.rig.now + PAUSE).is_ok());
         run.answers.pop().unwrap().unwrap()
     };
     let first = follow(&mut run, None, FollowFrom::Beginning);
@@ -625,7 +512,7 @@ fn a_standing_view_is_dropped_and_stays_so() {
         })
         .unwrap();
     assert_eq!(answer["rows"], json!(rows));
-    assert!(run.drive(run.now + PAUSE).is_ok());
+    assert!(run.drive(run.rig.now + PAUSE).is_ok());
     run.restart(b"new", leavings()[2]);
     run.go(ALL, |_| {});
     assert_eq!(run.states()["gone"], "dropped");

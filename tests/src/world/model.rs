@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::change::Change;
-use forebay_core::derive::CHANGES_AT;
+use forebay_core::changes::CHANGES_AT;
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::engine::row::{self, RowView, StreamId};
 use forebay_core::engine::{Batch, Engine};

@@ -337,7 +337,8 @@ impl Changes {
             Some(Mono(at.0.saturating_add(HEARTBEAT_SPACING_US)))
         });
         let mark = self.marks.next_deadline(commit.head(CHANGES_AT));
-        beats.chain(mark).min().filter(|_| self.is_loaded())
+        let can_go_on = self.is_loaded() && commit.has_room();
+        beats.chain(mark).min().filter(|_| can_go_on)
     }
 
     /// Whether everything that was handed over is durable and told to the engines.

@@ -13,22 +13,15 @@ use std::sync::Arc;
 
 use super::{Derive, Place};
 use crate::change::Change;
-use crate::changes::Base;
+use crate::changes::{Base, CHANGES_AT};
 use crate::commit::GroupCommit;
 use crate::limits::{BASE_CHANGES_AT_ONCE, CHANGE_LINGER_US};
 use crate::log::block::Body;
 use crate::log::decode::decode_head;
 use crate::log::key::{StoredBlock, TopicPartition};
-use crate::log::topic::CHANGES;
 use crate::log::walk::{Met, Walk};
 use crate::record::TablesRecord;
-use crate::units::{Mono, Offset, PartitionId};
-
-/// Where all changes of tables stand.
-pub const CHANGES_AT: TopicPartition = TopicPartition {
-    topic: CHANGES,
-    partition: PartitionId(0),
-};
+use crate::units::{Mono, Offset};
 
 /// How far changes were applied.
 #[derive(Debug)]

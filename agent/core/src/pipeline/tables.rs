@@ -4,21 +4,14 @@
 use serde_json::{Value, json};
 
 use super::{Gateway, Reader};
-use crate::changes::{Source, Table};
+use crate::changes::{CHANGES_AT, Source, Table};
 use crate::effect::{Effect, QueryId, SourceState};
 use crate::engine::config::TableSpec;
 use crate::limits::{QUERIES_MAX, QUERY_LINES_MAX};
-use crate::log::key::{StoredBlock, TopicPartition};
-use crate::log::topic::CHANGES;
+use crate::log::key::StoredBlock;
 use crate::query::tables::{TableJob, row_value};
-use crate::units::{EventTime, PartitionId};
+use crate::units::EventTime;
 use crate::utc::time_value;
-
-/// Changes have one partition: they are in one order.
-const CHANGES_AT: TopicPartition = TopicPartition {
-    topic: CHANGES,
-    partition: PartitionId(0),
-};
 
 impl Gateway {
     /// The tables and their sources.

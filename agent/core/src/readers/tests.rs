@@ -11,8 +11,8 @@ mod tables;
 
 use super::*;
 use crate::change::Change;
+use crate::changes::CHANGES_AT;
 use crate::changes::{Base, Changes};
-use crate::derive::CHANGES_AT;
 use crate::engine::config::{Aggregate, Bounds, Emit, Grid, TimeRules, WindowKind, WindowSpec};
 use crate::limits::DERIVE_KEPT_EVERY_US;
 use crate::log::block::{Body, Record};

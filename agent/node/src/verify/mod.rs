@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use forebay_core::derive::CHANGES_AT;
+use forebay_core::changes::CHANGES_AT;
 use forebay_core::engine::STATE_VERSION;
 use forebay_core::engine::config::{
     EngineConfig, JoinInput, JoinKind, JoinSource, JoinSpec, Source, WindowKind,

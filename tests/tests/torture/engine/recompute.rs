@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forebay_core::change::Change;
-use forebay_core::derive::CHANGES_AT;
+use forebay_core::changes::CHANGES_AT;
 use forebay_core::engine::config::EngineConfig;
 use forebay_core::engine::row::{Rows, StreamId};
 use forebay_core::engine::{Batch, Engine};
