@@ -18,14 +18,7 @@ const RESTARTS: usize = 3;
 
 /// Runs all parts and prints the table; whether everything was reached.
 pub(crate) fn run(args: &Args) -> Result<bool, String> {
-    std::fs::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
-    let rows = measure(args);
-    // The data goes, whatever came of it.
-    let removed = std::fs::remove_dir_all(&args.dir);
-    let rows = rows?;
-    removed.map_err(|error| format!("{}: {error}", args.dir.display()))?;
-    println!("\n{}", table::text(&HEAD, &rows));
-    Ok(rows.iter().all(|row| row.reached != Some(false)))
+    table::measured_in(&args.dir, &HEAD, || measure(args))
 }
 
 fn measure(args: &Args) -> Result<Vec<Row>, String> {

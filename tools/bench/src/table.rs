@@ -1,6 +1,8 @@
 //! The table: what is measured, under which conditions, what others do in the same
 //! run, what must be reached, and whether it is.
 
+use std::path::Path;
+
 /// One line of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
@@ -39,8 +41,28 @@ impl Row {
 /// The names of the columns.
 pub(crate) type Head = [&'static str; 6];
 
+/// Measures in a folder that is there for it, and removed whatever comes of it, and prints
+/// the table; whether everything was reached.
+///
+/// # Errors
+/// What was measured could not be, or the folder cannot be made or removed.
+pub(crate) fn measured_in(
+    dir: &Path,
+    head: &Head,
+    measure: impl FnOnce() -> Result<Vec<Row>, String>,
+) -> Result<bool, String> {
+    let named = |error: std::io::Error| format!("{}: {error}", dir.display());
+    std::fs::create_dir_all(dir).map_err(named)?;
+    let rows = measure();
+    let removed = std::fs::remove_dir_all(dir);
+    let rows = rows?;
+    removed.map_err(named)?;
+    println!("\n{}", text(head, &rows));
+    Ok(rows.iter().all(|row| row.reached != Some(false)))
+}
+
 /// The rows in columns.
-pub(crate) fn text(head: &Head, rows: &[Row]) -> String {
+fn text(head: &Head, rows: &[Row]) -> String {
     let lines: Vec<[&str; 6]> = std::iter::once(*head)
         .chain(rows.iter().map(Row::cells))
         .collect();

@@ -54,46 +54,18 @@ pub const DATABASE: Section = Section {
             default: Default::Required("\"main\""),
             doc: "What tables call it. Letters, digits, - _ and .",
         },
-        Key {
-            name: "host",
-            default: Default::Is("\"127.0.0.1\""),
-            doc: "Name or address of the server, or the folder of its socket, such as \"/run/postgresql\".",
-        },
-        Key {
-            name: "port",
-            default: Default::Is("5432"),
-            doc: "Its port.",
-        },
+        postgres::HOST,
+        postgres::PORT,
         Key {
             name: "user",
             default: Default::Is("\"forebay\""),
             doc: "Role with LOGIN and REPLICATION, and SELECT on the tables.",
         },
-        Key {
-            name: "database",
-            default: Default::Is("\"forebay\""),
-            doc: "Database, of encoding UTF8.",
-        },
-        Key {
-            name: "password_file",
-            default: Default::None("\"/etc/forebay/postgres-password\""),
-            doc: "File whose first line is the password.",
-        },
-        Key {
-            name: "password_env",
-            default: Default::None("\"FOREBAY_POSTGRES_PASSWORD\""),
-            doc: "Or: variable of the environment that has it.",
-        },
-        Key {
-            name: "tls",
-            default: Default::None("\"verify\""),
-            doc: "verify: TLS, and the server's certificate must hold for host; off: none.\nDefault verify; off where host is a loopback address, localhost or a folder.",
-        },
-        Key {
-            name: "ca_file",
-            default: Default::None("\"/etc/forebay/ca.pem\""),
-            doc: "PEM file of the authorities that may sign the server's certificate. Default: those of the system.",
-        },
+        postgres::DATABASE_NAME,
+        postgres::PASSWORD_FILE,
+        postgres::PASSWORD_ENV,
+        postgres::TLS,
+        postgres::CA_FILE,
         Key {
             name: "cert_file",
             default: Default::None("\"/etc/forebay/gateway.pem\""),

@@ -47,61 +47,70 @@ pub enum PartitionSize {
 /// Longest name that PostgreSQL keeps.
 const NAME_BYTES_MAX: usize = 63;
 
+// Keys of every section that names a PostgreSQL.
+pub(super) const HOST: Key = Key {
+    name: "host",
+    default: Default::Is("\"127.0.0.1\""),
+    doc: "Name or address of the server, or the folder of its socket, such as \"/run/postgresql\".",
+};
+pub(super) const PORT: Key = Key {
+    name: "port",
+    default: Default::Is("5432"),
+    doc: "Its port.",
+};
+pub(super) const DATABASE_NAME: Key = Key {
+    name: "database",
+    default: Default::Is("\"forebay\""),
+    doc: "Database, of encoding UTF8.",
+};
+pub(super) const PASSWORD_FILE: Key = Key {
+    name: "password_file",
+    default: Default::None("\"/etc/forebay/postgres-password\""),
+    doc: "File whose first line is the password.",
+};
+pub(super) const PASSWORD_ENV: Key = Key {
+    name: "password_env",
+    default: Default::None("\"FOREBAY_POSTGRES_PASSWORD\""),
+    doc: "Or: variable of the environment that has it.",
+};
+pub(super) const TLS: Key = Key {
+    name: "tls",
+    default: Default::None("\"verify\""),
+    doc: "verify: TLS, and the server's certificate must hold for host; off: none.\nDefault verify; off where host is a loopback address, localhost or a folder.",
+};
+pub(super) const CA_FILE: Key = Key {
+    name: "ca_file",
+    default: Default::None("\"/etc/forebay/ca.pem\""),
+    doc: "PEM file of the authorities that may sign the server's certificate. Default: those of the system.",
+};
+
 pub const POSTGRES: Section = Section {
     name: "postgres",
     many: false,
     doc: "Where `forebay upstream` with sink = \"postgres\" writes to; see agent/node/docs/postgres.md.",
     keys: &[
-        Key {
-            name: "host",
-            default: Default::Is("\"127.0.0.1\""),
-            doc: "Name or address of the server, or the folder of its socket, such as \"/run/postgresql\".",
-        },
-        Key {
-            name: "port",
-            default: Default::Is("5432"),
-            doc: "Its port.",
-        },
+        HOST,
+        PORT,
         Key {
             name: "user",
             default: Default::Is("\"forebay\""),
             doc: "Role that the receiver is. It owns the tables.",
         },
-        Key {
-            name: "database",
-            default: Default::Is("\"forebay\""),
-            doc: "Database, of encoding UTF8.",
-        },
+        DATABASE_NAME,
         Key {
             name: "schema",
             default: Default::Is("\"forebay\""),
             doc: "Schema of the tables; made where it is missing. a-z 0-9 _, at most 63.",
         },
-        Key {
-            name: "password_file",
-            default: Default::None("\"/etc/forebay/postgres-password\""),
-            doc: "File whose first line is the password.",
-        },
-        Key {
-            name: "password_env",
-            default: Default::None("\"FOREBAY_POSTGRES_PASSWORD\""),
-            doc: "Or: variable of the environment that has it.",
-        },
+        PASSWORD_FILE,
+        PASSWORD_ENV,
         Key {
             name: "partition",
             default: Default::Is("\"day\""),
             doc: "Readings of a day or of a month share a partition: day, month. Without effect on a hypertable.",
         },
-        Key {
-            name: "tls",
-            default: Default::None("\"verify\""),
-            doc: "verify: TLS, and the server's certificate must hold for host; off: none.\nDefault verify; off where host is a loopback address, localhost or a folder.",
-        },
-        Key {
-            name: "ca_file",
-            default: Default::None("\"/etc/forebay/ca.pem\""),
-            doc: "PEM file of the authorities that may sign the server's certificate. Default: those of the system.",
-        },
+        TLS,
+        CA_FILE,
         Key {
             name: "cert_file",
             default: Default::None("\"/etc/forebay/receiver.pem\""),

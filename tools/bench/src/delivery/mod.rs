@@ -81,17 +81,7 @@ pub(crate) struct Args {
 
 /// Runs all parts and prints the table; whether everything was reached.
 pub(crate) fn run(args: &Args) -> Result<bool, String> {
-    let rows = measure(args);
-    // The data goes, whatever came of it.
-    match std::fs::remove_dir_all(&args.dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(format!("{}: {error}", args.dir.display()));
-        }
-        Ok(()) | Err(_) => {}
-    }
-    let rows = rows?;
-    println!("\n{}", table::text(&HEAD, &rows));
-    Ok(rows.iter().all(|row| row.reached != Some(false)))
+    table::measured_in(&args.dir, &HEAD, || measure(args))
 }
 
 fn measure(args: &Args) -> Result<Vec<Row>, String> {
@@ -106,7 +96,6 @@ fn measure(args: &Args) -> Result<Vec<Row>, String> {
         true => &Payload::ALL,
         false => &args.payload,
     };
-    std::fs::create_dir_all(&args.dir).map_err(|e| format!("{}: {e}", args.dir.display()))?;
     // Mosquitto does not read its config relative to itself.
     let dir = std::path::absolute(&args.dir).map_err(|error| error.to_string())?;
     let forebay = &args.forebay;

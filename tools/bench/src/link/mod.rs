@@ -44,17 +44,7 @@ pub(crate) struct Args {
 
 /// Runs all parts and prints the table; whether everything was reached.
 pub(crate) fn run(args: &Args) -> Result<bool, String> {
-    let rows = measure(args);
-    // The data goes, whatever came of it.
-    match std::fs::remove_dir_all(&args.dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(format!("{}: {error}", args.dir.display()));
-        }
-        Ok(()) | Err(_) => {}
-    }
-    let rows = rows?;
-    println!("\n{}", table::text(&HEAD, &rows));
-    Ok(rows.iter().all(|row| row.reached != Some(false)))
+    table::measured_in(&args.dir, &HEAD, || measure(args))
 }
 
 fn measure(args: &Args) -> Result<Vec<Row>, String> {
