@@ -98,7 +98,8 @@ impl Hopping {
             self.grid.last_start(pane_at),
         );
         let Some(oldest) = starts.next() else {
-            // Between two windows: nothing takes it, and nothing refuses it.
+            // Between two windows: nothing takes it, and nothing refuses it. It may leave one.
+            common.pages.touch(slot as usize);
             self.take_out(common, fed, (pane_at, pane_at), at, out);
             return Taken::Nothing;
         };
