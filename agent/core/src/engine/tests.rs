@@ -8,6 +8,7 @@ mod keyed;
 mod kinds;
 mod model;
 mod state;
+mod times;
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What the rules of time say, as slow and obvious as can be: devices, watermarks and
+//! What the rules of windows say, as slow and obvious as can be: who is given what, and
 //! the order of lines. What one window operator does: `model/operator.rs`.
 
 mod operator;
@@ -7,52 +7,31 @@ use std::collections::BTreeMap;
 
 use self::operator::{Item, Line, Operator};
 use super::Given;
-use crate::engine::config::{Aggregate, Emit, EngineConfig, IdleAfter, Source, WindowKind};
+use super::times::{Scope, Times};
+use crate::engine::config::{Aggregate, Emit, EngineConfig, Source, WindowKind};
 use crate::engine::counters::Taken;
 use crate::engine::row::{Cell, Kind, RowView, StreamId};
 
 /// The columns that are in a key.
 pub(super) type Key = (Option<&'static str>, Option<&'static str>);
 
-/// When a device was last heard, by the clock of the gateway.
-#[derive(Clone, Copy, PartialEq)]
-enum Heard {
-    Never,
-    BeforeTheClock,
-    At(i64),
-    Idle,
-}
-
-struct Device {
-    newest: Option<i64>,
-    floor: i64,
-    heard: Heard,
-}
-
 /// What the rules say, by looking at everything again at every step.
 pub(super) struct Model<'a> {
     config: &'a EngineConfig,
-    devices: BTreeMap<&'static str, Device>,
-    floor: i64,
-    now: Option<i64>,
-    /// Watermark over all devices.
-    all: i64,
+    times: Times<'a>,
     operators: Vec<Operator<'a>>,
     pub(super) out: Vec<String>,
     pub(super) late_partial: u64,
 }
 
-type Watermarks = BTreeMap<Option<&'static str>, i64>;
+type Watermarks = BTreeMap<Scope, i64>;
 
 impl<'a> Model<'a> {
     pub(super) fn new(config: &'a EngineConfig) -> Self {
         let operators = config.windows.iter();
         Self {
             config,
-            devices: BTreeMap::new(),
-            floor: i64::MIN,
-            now: None,
-            all: i64::MIN,
+            times: Times::new(&config.time),
             operators: operators
                 .map(|spec| Operator::new(spec, config.time.allowed_lateness.0))
                 .collect(),
@@ -61,57 +40,17 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn watermark(&self, device: &str) -> i64 {
-        let device = &self.devices[device];
-        let bound = self.config.time.out_of_order.0;
-        let by_time = device.newest.map_or(i64::MIN, |t| t.saturating_sub(bound));
-        by_time.max(device.floor).max(self.floor)
-    }
-
-    /// Watermarks of all scopes: a device, or all of them.
-    fn watermarks(&self) -> BTreeMap<Option<&'static str>, i64> {
-        let devices = self.devices.keys().map(|d| (Some(*d), self.watermark(d)));
-        devices.chain([(None, self.all)]).collect()
-    }
-
-    /// The least of those that are active; of none the largest; never back.
-    fn move_all(&mut self) {
-        let active = |d: &Device| matches!(d.heard, Heard::At(_) | Heard::BeforeTheClock);
-        let of = |name: &&str| self.watermark(name);
-        let least = self.devices.iter().filter(|(_, d)| active(d));
-        let least = least.map(|(name, _)| of(name)).min();
-        let heard = self.devices.iter().filter(|(_, d)| d.newest.is_some());
-        let largest = heard.map(|(name, _)| of(name)).max();
-        let all = least.or(largest).unwrap_or(self.floor);
-        self.all = self.all.max(all).max(self.floor);
-    }
-
-    fn device(&mut self, name: &'static str) -> &mut Device {
-        self.devices.entry(name).or_insert(Device {
-            newest: None,
-            floor: i64::MIN,
-            heard: Heard::Never,
-        })
-    }
-
     pub(super) fn reading(&mut self, given: Given) {
         let (device, channel, time, value) = given;
-        self.device(device);
+        self.times.meet(device);
         self.register(device, channel);
-        if self
-            .now
-            .is_some_and(|now| time > now + self.config.time.future_guard.0)
-        {
+        if self.times.is_future(time) {
             self.out
                 .push(format!("quarantine {device} {channel} {time}"));
             return;
         }
-        let before = self.watermarks();
-        let heard = self.now.map_or(Heard::BeforeTheClock, Heard::At);
-        let known = self.device(device);
-        known.newest = known.newest.max(Some(time));
-        known.heard = heard;
-        self.move_all();
+        let before = self.times.watermarks();
+        self.times.hear(device, time);
         let mut verdicts = Vec::new();
         for at in 0..self.operators.len() {
             if self.config.windows[at].from == Source::Readings {
@@ -140,7 +79,7 @@ impl<'a> Model<'a> {
     /// source as if the watermarks had not moved, then they have.
     fn turn(&mut self, at: usize, before: &Watermarks) {
         let spec = &self.config.windows[at];
-        let (before, after) = (self.passed_on(at, before), self.watermarks());
+        let (before, after) = (self.passed_on(at, before), self.times.watermarks());
         let after = self.passed_on(at, &after);
         if let Source::Window(from) = spec.from {
             let from = usize::from(from);
@@ -235,17 +174,10 @@ impl<'a> Model<'a> {
 
     pub(super) fn watermark_line(&mut self, device: Option<&'static str>, time: i64) {
         if let Some(name) = device {
-            self.device(name);
+            self.times.meet(name);
         }
-        let before = self.watermarks();
-        match device {
-            None => self.floor = self.floor.max(time),
-            Some(name) => {
-                let known = self.device(name);
-                known.floor = known.floor.max(time);
-            }
-        }
-        self.move_all();
+        let before = self.times.watermarks();
+        self.times.raise(device, time);
         for at in 0..self.operators.len() {
             self.turn(at, &before);
         }
@@ -253,30 +185,8 @@ impl<'a> Model<'a> {
     }
 
     pub(super) fn clock(&mut self, time: i64) {
-        let now = self.now.map_or(time, |now| now.max(time));
-        self.now = Some(now);
-        let before = self.watermarks();
-        let IdleAfter::After(patience) = self.config.time.idle_after else {
-            panic!("the model knows a fixed patience only");
-        };
-        let mut silent: Vec<Option<&'static str>> = Vec::new();
-        for (name, device) in &mut self.devices {
-            match device.heard {
-                Heard::BeforeTheClock => device.heard = Heard::At(now),
-                Heard::At(heard) if now - heard >= patience.0 => {
-                    device.heard = Heard::Idle;
-                    silent.push(Some(name));
-                }
-                Heard::At(_) | Heard::Never | Heard::Idle => {}
-            }
-        }
-        if !silent.is_empty() {
-            self.move_all();
-            let active = |d: &Device| matches!(d.heard, Heard::At(_) | Heard::BeforeTheClock);
-            if !self.devices.values().any(active) {
-                silent.push(None);
-            }
-        }
+        let before = self.times.watermarks();
+        let silent = self.times.clock(time);
         for at in 0..self.operators.len() {
             self.turn(at, &before);
             self.operators[at].idle(&silent);

@@ -4,11 +4,10 @@
 
 mod kinds;
 
-use std::collections::BTreeMap;
-
 use self::kinds::{Join, Line};
 use super::{Change, Step};
-use crate::engine::config::{EngineConfig, IdleAfter};
+use crate::engine::config::EngineConfig;
+use crate::engine::tests::times::Times;
 
 /// A reading as it came.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,27 +18,10 @@ pub(super) struct Reading {
     pub(super) value: Option<i32>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Heard {
-    Never,
-    BeforeTheClock,
-    At(i64),
-    Idle,
-}
-
-struct Device {
-    newest: Option<i64>,
-    floor: i64,
-    heard: Heard,
-}
-
 /// All that is known at a moment.
 pub(super) struct World<'a> {
     config: &'a EngineConfig,
-    devices: BTreeMap<&'static str, Device>,
-    floor: i64,
-    now: Option<i64>,
-    all: i64,
+    times: Times<'a>,
     /// In order of the log.
     changes: Vec<Change>,
     /// Largest time of each table.
@@ -48,28 +30,15 @@ pub(super) struct World<'a> {
 
 /// What can be asked of the world.
 impl World<'_> {
-    /// Of a device, or of all.
-    fn watermark(&self, scope: Option<&str>) -> i64 {
-        let Some(device) = scope.and_then(|name| self.devices.get(name)) else {
-            return if scope.is_none() {
-                self.all
-            } else {
-                self.floor
-            };
-        };
-        let bound = self.config.time.out_of_order.0;
-        let by_time = device.newest.map_or(i64::MIN, |t| t.saturating_sub(bound));
-        by_time.max(device.floor).max(self.floor)
-    }
-
     /// Nothing of a table with a smaller time is still expected.
     fn known_until(&self, table: usize) -> i64 {
         let spec = &self.config.tables[table];
         if spec.is_static {
             return i64::MAX;
         }
-        let seen = self.newest[table].max(self.now.unwrap_or(i64::MIN));
-        seen.saturating_sub(spec.out_of_order.0).max(self.floor)
+        let seen = self.newest[table].max(self.times.now.unwrap_or(i64::MIN));
+        seen.saturating_sub(spec.out_of_order.0)
+            .max(self.times.floor)
     }
 
     /// The newest row of a key with a time of `until` or before, and since when it holds;
@@ -87,52 +56,6 @@ impl World<'_> {
         keys.dedup();
         keys
     }
-
-    /// The least of those that are active; of none the largest; never back.
-    fn move_all(&mut self) {
-        let active = |d: &Device| matches!(d.heard, Heard::At(_) | Heard::BeforeTheClock);
-        let of = |name: &&str| self.watermark(Some(name));
-        let least = self.devices.iter().filter(|(_, d)| active(d));
-        let least = least.map(|(name, _)| of(name)).min();
-        let heard = self.devices.iter().filter(|(_, d)| d.newest.is_some());
-        let largest = heard.map(|(name, _)| of(name)).max();
-        let all = least.or(largest).unwrap_or(self.floor);
-        self.all = self.all.max(all).max(self.floor);
-    }
-
-    fn device(&mut self, name: &'static str) -> &mut Device {
-        self.devices.entry(name).or_insert(Device {
-            newest: None,
-            floor: i64::MIN,
-            heard: Heard::Never,
-        })
-    }
-
-    /// The scopes that fall silent now.
-    fn silent(&mut self, now: i64) -> Vec<Option<&'static str>> {
-        let IdleAfter::After(patience) = self.config.time.idle_after else {
-            panic!("the model knows a fixed patience only");
-        };
-        let mut silent: Vec<Option<&'static str>> = Vec::new();
-        for (name, device) in &mut self.devices {
-            match device.heard {
-                Heard::BeforeTheClock => device.heard = Heard::At(now),
-                Heard::At(heard) if now - heard >= patience.0 => {
-                    device.heard = Heard::Idle;
-                    silent.push(Some(name));
-                }
-                Heard::At(_) | Heard::Never | Heard::Idle => {}
-            }
-        }
-        if !silent.is_empty() {
-            self.move_all();
-            let active = |d: &Device| matches!(d.heard, Heard::At(_) | Heard::BeforeTheClock);
-            if !self.devices.values().any(active) {
-                silent.push(None);
-            }
-        }
-        silent
-    }
 }
 
 pub(super) struct Model<'a> {
@@ -148,10 +71,7 @@ impl<'a> Model<'a> {
         Self {
             world: World {
                 config,
-                devices: BTreeMap::new(),
-                floor: i64::MIN,
-                now: None,
-                all: i64::MIN,
+                times: Times::new(&config.time),
                 changes: Vec::new(),
                 newest: vec![i64::MIN; config.tables.len()],
             },
@@ -172,9 +92,8 @@ impl<'a> Model<'a> {
     }
 
     fn reading(&mut self, reading: Reading) {
-        self.world.device(reading.device);
-        let guard = self.world.config.time.future_guard.0;
-        if self.world.now.is_some_and(|now| reading.time > now + guard) {
+        self.world.times.meet(reading.device);
+        if self.world.times.is_future(reading.time) {
             let line = aside("quarantine", reading, "future");
             self.out.push(line);
             return;
@@ -185,11 +104,7 @@ impl<'a> Model<'a> {
             .iter_mut()
             .map(|join| join.reading(reading, &self.world))
             .collect();
-        let heard = self.world.now.map_or(Heard::BeforeTheClock, Heard::At);
-        let known = self.world.device(reading.device);
-        known.newest = known.newest.max(Some(reading.time));
-        known.heard = heard;
-        self.world.move_all();
+        self.world.times.hear(reading.device, reading.time);
         self.end_step(&[]);
         let votes: Vec<bool> = votes.into_iter().flatten().collect();
         let late = votes.iter().filter(|late| **late).count();
@@ -202,8 +117,7 @@ impl<'a> Model<'a> {
     }
 
     fn change(&mut self, change: &Change) {
-        let guard = self.world.config.time.future_guard.0;
-        if self.world.now.is_none_or(|now| change.time <= now + guard) {
+        if !self.world.times.is_future(change.time) {
             let newest = &mut self.world.newest[change.table];
             *newest = change.time.max(*newest);
         }
@@ -217,21 +131,12 @@ impl<'a> Model<'a> {
     }
 
     fn clock(&mut self, time: i64) {
-        let now = self.world.now.map_or(time, |now| now.max(time));
-        self.world.now = Some(now);
-        let silent = self.world.silent(now);
+        let silent = self.world.times.clock(time);
         self.end_step(&silent);
     }
 
     fn watermark(&mut self, device: Option<&'static str>, time: i64) {
-        match device {
-            None => self.world.floor = self.world.floor.max(time),
-            Some(name) => {
-                let known = self.world.device(name);
-                known.floor = known.floor.max(time);
-            }
-        }
-        self.world.move_all();
+        self.world.times.raise(device, time);
         self.end_step(&[]);
     }
 

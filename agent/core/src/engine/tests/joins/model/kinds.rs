@@ -102,12 +102,12 @@ impl<'a> Join<'a> {
                 if !left {
                     return None;
                 }
-                if reading.time < world.watermark(Some(reading.device)) {
+                if reading.time < world.times.watermark(Some(reading.device)) {
                     return Some(true);
                 }
                 let wait = Wait {
                     reading,
-                    arrived: world.now,
+                    arrived: world.times.now,
                 };
                 match reading.time < world.known_until(self.table(false)) {
                     true => self.look_up(&wait, false, world),
@@ -120,7 +120,7 @@ impl<'a> Join<'a> {
                 if !left && !right {
                     return None;
                 }
-                if reading.time < world.watermark(self.scope(reading)) {
+                if reading.time < world.times.watermark(self.scope(reading)) {
                     return Some(true);
                 }
                 for is_left in [true, false] {
@@ -276,7 +276,7 @@ impl<'a> Join<'a> {
         let JoinKind::Interval { lower, upper } = self.spec.kind else {
             return true;
         };
-        let watermark = world.watermark(self.scope(item.reading));
+        let watermark = world.times.watermark(self.scope(item.reading));
         let last = match item.is_left {
             true => item.reading.time + upper.0,
             false => item.reading.time - lower.0,
@@ -314,10 +314,11 @@ impl<'a> Join<'a> {
         };
         let known_until = world.known_until(self.table(false));
         for mut waiting in std::mem::take(&mut self.waits) {
-            waiting.arrived = waiting.arrived.or(world.now);
+            waiting.arrived = waiting.arrived.or(world.times.now);
             let is_known = waiting.reading.time < known_until || known_until == i64::MAX;
             let waited = |wait: i64| {
                 world
+                    .times
                     .now
                     .zip(waiting.arrived)
                     .is_some_and(|(now, at)| at + wait <= now)
