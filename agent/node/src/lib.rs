@@ -2,8 +2,11 @@
 
 pub mod ports;
 
+pub mod exit;
+
 pub mod config;
 pub mod progress;
+pub mod shell;
 pub mod table;
 pub mod terminal;
 

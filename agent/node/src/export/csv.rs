@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use forebay_core::json::write_number;
 
 use super::{Cell, Column, Table, time_text};
+use crate::shell::csv::quoted;
 
 /// See the module's text.
 pub(super) struct Csv {
@@ -48,18 +49,4 @@ impl Table for Csv {
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         self.out.flush()
     }
-}
-
-fn quoted(text: &[u8], out: &mut Vec<u8>) {
-    if !text.iter().any(|byte| b",\"\r\n".contains(byte)) {
-        return out.extend_from_slice(text);
-    }
-    out.push(b'"');
-    for byte in text {
-        if *byte == b'"' {
-            out.push(b'"');
-        }
-        out.push(*byte);
-    }
-    out.push(b'"');
 }
