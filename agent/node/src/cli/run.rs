@@ -8,6 +8,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::agent::Agent;
+use crate::api::{Api, Taken};
 use crate::config::Config;
 use crate::ports::Say;
 use crate::terminal::{EXIT_CONFIG, fail};
@@ -68,6 +69,16 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
         "gateway {name} is running; ask it with: forebay status --socket {}",
         agent.socket().display()
     ));
+    let api = match &config.api {
+        None => None,
+        Some(api) => match Api::start(api, agent.asker(), Taken::Refuse, &say).await {
+            Ok(api) => Some(api),
+            Err(text) => return agent.stop().await.and(Err(text)),
+        },
+    };
+    if let Some(page) = api.as_ref().and_then(Api::page) {
+        say(&format!("page: {page}"));
+    }
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -75,6 +86,7 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
             return failed.and(Err(String::from("the agent ended by itself")));
         }
     }
+    drop(api);
     say("stopping: what was received is being written");
     agent.stop().await
 }

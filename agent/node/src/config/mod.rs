@@ -3,6 +3,7 @@
 //! but the one file; passwords stay in theirs.
 
 pub mod agent;
+pub mod api;
 pub mod broker;
 mod chain;
 pub mod check;
@@ -37,6 +38,7 @@ use forebay_core::engine::config::EngineConfig;
 pub use self::agent::{
     AgentConfig, DeviceAlias, QueryConfig, ShareConfig, SinkKind, UpstreamConfig,
 };
+pub use self::api::{ApiConfig, ApiTls};
 pub use self::broker::{
     BrokerConfig, Identity, PasswordFrom, Placed, Protocol, TlsKeys, Transport,
 };
@@ -55,7 +57,7 @@ use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 15] = [
+pub const SECTIONS: [&Section; 16] = [
     &schema_agent::AGENT,
     &port::DEVICE_PORT,
     &schema_agent::DEVICE,
@@ -68,6 +70,7 @@ pub const SECTIONS: [&Section; 15] = [
     &database::DATABASE,
     &schema_agent::FORWARD,
     &schema_agent::QUERY,
+    &api::API,
     &schema_agent::UPSTREAM,
     &postgres::POSTGRES,
     &files::FILES,
@@ -93,6 +96,8 @@ pub struct Config {
     /// None: nothing is forwarded.
     pub forward: Vec<ForwardConfig>,
     pub query: QueryConfig,
+    /// None: nothing is served over HTTP.
+    pub api: Option<ApiConfig>,
     pub upstream: Option<UpstreamConfig>,
 }
 
@@ -137,6 +142,7 @@ impl Config {
             databases,
             tables,
             query: agent::query(&source, folder, &agent.data_dir)?,
+            api: api::api(&source, folder, &agent.data_dir)?,
             upstream: agent::upstream(&source, folder)?,
             agent,
         })

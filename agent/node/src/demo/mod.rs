@@ -22,6 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::screen::Screen;
 use self::view::{ChannelRow, Counters, Frame, SPARK_VALUES};
 use crate::agent::{Agent, questions};
+use crate::api::{Api, Taken};
 use crate::config::Config;
 use crate::mqtt::broker::EmbeddedBroker;
 use crate::ports::Say;
@@ -64,6 +65,7 @@ pub struct DemoArgs {
 struct Parts {
     devices: SimDevices,
     agent: Agent,
+    api: Option<Api>,
     upstream: UpstreamProcess,
     broker: EmbeddedBroker,
     started: Instant,
@@ -132,9 +134,17 @@ async fn start(args: &DemoArgs, dir: &Path) -> Result<Parts, String> {
     let upstream = config.upstream().map_err(|error| error.to_string())?;
     let upstream = UpstreamProcess::spawn(upstream, &say)?;
     let agent = Agent::start(&config, &say).await?;
+    let api = match &config.api {
+        Some(api) => Some(Api::start(api, agent.asker(), Taken::AnyPort, &say).await?),
+        None => None,
+    };
+    if let Some(page) = api.as_ref().and_then(Api::page) {
+        eprintln!("page: {page}");
+    }
     Ok(Parts {
         devices,
         agent,
+        api,
         upstream,
         broker,
         started,
@@ -148,6 +158,7 @@ fn config_text(dir: &Path, broker_port: u16, devices: &SimDevices) -> String {
     let dir = dir.display();
     let mut text = format!(
         "[agent]\ngateway = \"demo\"\ndata_dir = \"{dir}/agent\"\n\
+         [api]\nlisten = \"127.0.0.1:7380\"\n\
          [forward]\nbroker = \"127.0.0.1:{broker_port}\"\n\
          [upstream]\nbroker = \"127.0.0.1:{broker_port}\"\ndata_dir = \"{dir}/upstream\"\n\
          [[window]]\nname = \"rolling_10s\"\nkind = \"sliding\"\nsize = \"10s\"\n\
@@ -224,6 +235,7 @@ impl Parts {
     }
 
     async fn stop(self) -> Result<(), String> {
+        drop(self.api);
         let agent = self.agent.stop().await;
         self.upstream.stop().await;
         self.broker.stop().await;

@@ -1,0 +1,33 @@
+//! Bounds of what is served over HTTP; those that an operator may change stand in
+//! `[api]` of the config.
+
+use std::time::Duration;
+
+/// Longest path with its query, bytes.
+pub const URL_BYTES_MAX: usize = 8 * 1024;
+/// Names and values of one request's headers together, bytes.
+pub const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// Headers of one request.
+pub const HEADERS_MAX: usize = 64;
+/// What a connection keeps of a request that is not read yet, bytes.
+pub(super) const READ_BUFFER_BYTES: usize = 32 * 1024;
+/// Longest body of a request, bytes: the forms of Prometheus have one.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// How long a client may take to agree on TLS, and from its connecting or its last
+/// answer to the end of its next request's headers.
+pub const HEADER_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a client may take none of what is written to it.
+pub const STALL_MAX: Duration = Duration::from_secs(10);
+/// Client addresses whose requests are counted apart.
+pub const CLIENTS_MAX: usize = 1024;
+/// Seconds' worth of requests that a client may make at once.
+pub const BURST_S: u32 = 2;
+/// Shortest token: 16 characters of hexadecimal digits are 64 bits.
+pub const TOKEN_BYTES_MIN: usize = 16;
+pub const TOKEN_BYTES_MAX: usize = 4096;
+/// Largest file of a certificate, a key or authorities.
+pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Pause after the system gave no connection, for want of descriptors.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+const _: () = assert!(URL_BYTES_MAX + HEADER_BYTES_MAX < READ_BUFFER_BYTES);

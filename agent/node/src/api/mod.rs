@@ -1,0 +1,195 @@
+//! HTTP: what operators, scripts, Prometheus and Grafana ask, and the page.
+//!
+//! Always holds: nothing that is served changes anything; a client that is slow, or
+//! says nothing, holds up neither the agent nor other clients; off loopback each
+//! request proves who asks. Bound: limits.rs and `[api]` of the config. Decides
+//! nothing about readings: the agent does.
+
+mod ask;
+mod connection;
+mod guard;
+mod health;
+pub mod limits;
+mod listen;
+mod patient;
+pub(crate) mod problem;
+mod rates;
+mod secret;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, Uri};
+use axum::response::{IntoResponse as _, Response};
+
+use axum::routing::get;
+use axum::{Router, middleware};
+use serde_json::Value;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::connection::Serving;
+use self::guard::Guard;
+use self::limits::BODY_BYTES_MAX;
+use self::listen::SocketFile;
+use self::problem::{Kind, Problem, shown};
+use self::rates::Rates;
+use crate::agent::Asker;
+use crate::config::ApiConfig;
+use crate::config::error::did_you_mean;
+use crate::ports::Say;
+
+/// What routes are answered from.
+pub(crate) struct App {
+    agent: Asker,
+}
+
+/// What happens when the port of the config is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// The start fails, and says so.
+    Refuse,
+    /// Any free port does.
+    AnyPort,
+}
+
+/// HTTP that is being served; dropping it ends it at once.
+#[derive(Debug)]
+pub struct Api {
+    address: Option<SocketAddr>,
+    is_tls: bool,
+    stopping: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    _socket: Option<SocketFile>,
+}
+
+impl Api {
+    /// Serves what `config` says, on the current tokio runtime.
+    ///
+    /// # Errors
+    /// A sentence: a file that does not do, an address that is taken.
+    pub async fn start(
+        config: &ApiConfig,
+        agent: Asker,
+        taken: Taken,
+        say: &Say,
+    ) -> Result<Self, String> {
+        let token = config.token_file.as_ref().map(secret::token).transpose();
+        let token = token.map_err(|error| error.to_string())?;
+        let tls = config.tls.as_ref().map(secret::tls).transpose();
+        let tls = tls.map_err(|error| error.to_string())?;
+        let guard = Guard {
+            token,
+            hosts: config.hosts.clone(),
+            rates: Mutex::new(Rates::new(config.requests_per_s)),
+            request_time: config.request_time,
+            started: Instant::now(),
+        };
+        let (stopping, stops) = watch::channel(false);
+        let serving = Serving {
+            router: router(App { agent }, guard),
+            tls,
+            stopping: stops,
+        };
+        let places = Arc::new(Semaphore::new(config.connections));
+        let mut api = Self {
+            address: None,
+            is_tls: serving.tls.is_some(),
+            stopping,
+            tasks: Vec::new(),
+            _socket: None,
+        };
+        if let Some(listen) = &config.listen {
+            let listener = listen::bind(listen.value, taken == Taken::AnyPort).await?;
+            let address = listener.local_addr().map_err(|error| error.to_string())?;
+            if !address.ip().is_loopback() && !api.is_tls {
+                say(
+                    "the API is reached from other machines without TLS: its token goes over the \
+                     network in plain; give tls_cert and tls_key",
+                );
+            }
+            api.address = Some(address);
+            let task = listen::tcp(listener, serving.clone(), Arc::clone(&places));
+            api.tasks.push(tokio::spawn(task));
+        }
+        if let Some(path) = &config.socket {
+            let (listener, file) = listen::bind_socket(path)?;
+            api._socket = Some(file);
+            let task = listen::unix(listener, serving, places);
+            api.tasks.push(tokio::spawn(task));
+        }
+        Ok(api)
+    }
+
+    /// Where it is reached over the network.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Where a browser finds it.
+    #[must_use]
+    pub fn page(&self) -> Option<String> {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        self.address.map(|address| format!("{scheme}://{address}/"))
+    }
+
+    /// Takes no more connections and lets answers that have begun end soon.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        // Connections end by themselves; without any nobody hears it.
+        let _ = self.stopping.send(true);
+    }
+}
+
+/// All routes behind the guard.
+fn router(app: App, guard: Guard) -> Router {
+    let guard = Arc::new(guard);
+    Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/api/v1/status", get(status))
+        .with_state(Arc::new(app))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
+}
+
+async fn status(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    ask::status(&app).await.map(|status| json(&status))
+}
+
+fn json(value: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
+const PATHS: [&str; 3] = ["/healthz", "/readyz", "/api/v1/status"];
+
+async fn no_such_path(uri: Uri) -> Problem {
+    let near = did_you_mean(uri.path(), PATHS);
+    let path = shown(uri.path());
+    let detail = format!("nothing is at {path}{near}; /api/v1/openapi.json names every path");
+    Problem::new(Kind::NotFound, detail)
+}
+
+async fn no_such_method(method: Method, uri: Uri) -> Problem {
+    let (method, path) = (shown(method.as_str()), shown(uri.path()));
+    let mut problem = Problem::new(
+        Kind::MethodNotAllowed,
+        format!("{path} takes GET and HEAD, not {method}: nothing here changes the agent"),
+    );
+    problem.allow = Some("GET, HEAD");
+    problem
+}
