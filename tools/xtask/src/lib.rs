@@ -18,6 +18,7 @@ mod firmware;
 mod flash;
 mod icount;
 mod lint;
+mod page;
 mod report;
 mod setup;
 mod sim;
@@ -86,6 +87,12 @@ enum Verb {
     /// Measures, in a release build.
     #[command(subcommand)]
     Bench(bench::Verb),
+    /// Brings the outside part of the page (uPlot) from npm into the clone.
+    Page {
+        /// Only say whether what stands in the clone is what npm has.
+        #[arg(long)]
+        check: bool,
+    },
     /// Builds, sizes and runs the boards under firmware/boards.
     #[command(subcommand)]
     Firmware(firmware::Verb),
@@ -117,6 +124,7 @@ fn run(verb: &Verb, ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
         Verb::Tidy { list: false } => tidy::run(ws, report),
         Verb::Sim { seed, count } => sim::run(ws, report, *seed, *count),
         Verb::Bench(verb) => bench::run(ws, report, verb),
+        Verb::Page { check } => page::run(ws, report, *check),
         Verb::Torture(verb) => torture::run(ws, report, verb),
         Verb::Firmware(verb) => firmware::run(verb, ws, report),
     }

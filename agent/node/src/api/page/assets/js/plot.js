@@ -1,0 +1,224 @@
+// Draws one chart with uPlot: the line of readings and of their rolling average, behind them
+// the band from min to max of each minute, over them gaps and late marks. Gets what it draws,
+// and knows no agent.
+
+import { clock, day, figure } from "./format.js";
+
+const uPlot = globalThis.uPlot;
+const HEIGHT = 260;
+const MARK = 6;
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function times(u, splits) {
+  const whole = u.scales.x.max - u.scales.x.min;
+  let before = "";
+  return splits.map((at) => {
+    const text = clock(at * 1e6);
+    const date = day(at * 1e6);
+    const shown = whole > 86_400 ? date.slice(5) + (text === "00:00:00" ? "" : ` ${text.slice(0, 5)}`) : whole > 900 ? text.slice(0, 5) : text;
+    const same = shown === before;
+    before = shown;
+    return same ? "" : shown;
+  });
+}
+
+/** The least and largest of what is drawn, with some room. */
+function yRange(data, bands, from, to) {
+  let [low, high] = [Infinity, -Infinity];
+  const take = (value) => {
+    if (value !== null && value !== undefined) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  };
+  for (const column of data.slice(1)) {
+    column.forEach((value, at) => data[0][at] >= from && take(value));
+  }
+  for (const band of bands) {
+    if (band.end > from * 1e6 && band.start < to * 1e6) {
+      take(band.min);
+      take(band.max);
+    }
+  }
+  if (low > high) {
+    return [0, 1];
+  }
+  const room = high > low ? (high - low) * 0.08 : Math.max(Math.abs(high) * 0.01, 0.5);
+  return [low - room, high + room];
+}
+
+/** See above. `onPoint` gets the place of the cursor in the data, or null. */
+export class Plot {
+  constructor(host, onPoint) {
+    this.host = host;
+    this.onPoint = onPoint;
+    this.shown = { data: [[], [], []], bands: [], gaps: [], silent: [], lates: [], from: 0, to: 1 };
+    this.build();
+    this.resize = new ResizeObserver(() => this.fit());
+    this.resize.observe(host);
+  }
+
+  build() {
+    const axis = { stroke: colour("--quiet"), font: "12px system-ui, sans-serif", grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 } };
+    this.u = new uPlot(
+      {
+        width: Math.max(200, this.host.clientWidth),
+        height: HEIGHT,
+        legend: { show: false },
+        cursor: { drag: { x: false, y: false }, y: false, points: { size: 8 } },
+        scales: {
+          x: { time: true, range: () => [this.shown.from, this.shown.to] },
+          y: { range: () => yRange(this.shown.data, this.shown.bands, this.shown.from, this.shown.to) },
+        },
+        axes: [
+          { ...axis, values: times, space: 70, size: 34 },
+          { ...axis, size: (u, labels) => Math.max(40, 14 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length))), values: (u, splits) => splits.map((value) => figure(Number(value.toPrecision(10)))) },
+        ],
+        series: [
+          {},
+          { stroke: colour("--raw"), width: 1.4, points: { show: (u) => this.dense(u) , size: 4, fill: colour("--raw") } },
+          { stroke: colour("--rolling"), width: 2.4, points: { show: false } },
+        ],
+        hooks: {
+          drawClear: [(u) => this.behind(u)],
+          draw: [(u) => this.above(u)],
+          setCursor: [(u) => this.onPoint(u.cursor.idx ?? null)],
+        },
+      },
+      this.shown.data,
+      this.host,
+    );
+    this.u.root.setAttribute("aria-hidden", "true");
+  }
+
+  /** Single points are drawn as such where there is room for them. */
+  dense(u) {
+    return this.shown.data[0].length < u.bbox.width / devicePixelRatio / 6;
+  }
+
+  fit() {
+    const width = Math.max(200, this.host.clientWidth);
+    if (width !== this.u.width) {
+      this.u.setSize({ width, height: HEIGHT });
+    }
+  }
+
+  /** In other colours. */
+  recolour() {
+    this.u.destroy();
+    this.build();
+  }
+
+  /** Draws this: see `shown`. Times of marks are microseconds, of the data seconds. */
+  set(shown) {
+    this.shown = shown;
+    const at = this.u.cursor.left;
+    this.u.setData(shown.data);
+    if (at >= 0) {
+      this.u.setCursor({ left: at, top: 0 }, false);
+    }
+  }
+
+  /** Puts the cursor on a place in the data. */
+  point(at) {
+    const x = this.shown.data[0][at];
+    if (x !== undefined) {
+      this.u.setCursor({ left: this.u.valToPos(x, "x"), top: 0 });
+    }
+  }
+
+  destroy() {
+    this.resize.disconnect();
+    this.u.destroy();
+  }
+
+  /** The part of [start, end] (us) that is in the picture, in its pixels; null when none is. */
+  across(u, start, end) {
+    const { left, width } = u.bbox;
+    const x0 = Math.max(left, u.valToPos(start / 1e6, "x", true));
+    const x1 = Math.min(left + width, u.valToPos(end / 1e6, "x", true));
+    return x1 > x0 ? [x0, x1] : null;
+  }
+
+  behind(u) {
+    const { ctx } = u;
+    const { top, height } = u.bbox;
+    ctx.save();
+    ctx.fillStyle = colour("--band");
+    ctx.strokeStyle = colour("--band-edge");
+    ctx.globalAlpha = 1;
+    for (const band of this.shown.bands) {
+      const part = band.min === null ? null : this.across(u, band.start, band.end);
+      if (part) {
+        const y0 = u.valToPos(band.max, "y", true);
+        const y1 = u.valToPos(band.min, "y", true);
+        ctx.fillRect(part[0], y0, part[1] - part[0], Math.max(devicePixelRatio, y1 - y0));
+      }
+    }
+    for (const silent of this.shown.silent) {
+      this.hatch(u, silent, top, height, colour("--quiet"), 0.16);
+    }
+    for (const gap of this.shown.gaps) {
+      this.hatch(u, [gap.start, gap.end], top, height, colour("--gap"), 0.7);
+    }
+    ctx.restore();
+  }
+
+  hatch(u, [start, end], top, height, stroke, alpha) {
+    // What has no length is a line at least.
+    const wide = 3e6 * (u.scales.x.max - u.scales.x.min) / Math.max(1, u.bbox.width / devicePixelRatio);
+    const part = this.across(u, start, Math.max(end, start + wide));
+    if (!part) {
+      return;
+    }
+    const { ctx } = u;
+    const step = 7 * devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(part[0], top, part[1] - part[0], height);
+    ctx.clip();
+    ctx.globalAlpha = alpha * 0.35;
+    ctx.fillStyle = stroke;
+    ctx.fill();
+    ctx.globalAlpha = alpha;
+    ctx.strokeStyle = stroke;
+    ctx.lineWidth = devicePixelRatio;
+    ctx.beginPath();
+    for (let x = part[0] - height; x < part[1]; x += step) {
+      ctx.moveTo(x, top + height);
+      ctx.lineTo(x + height, top);
+    }
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  above(u) {
+    const { ctx } = u;
+    const { left, top, width, height } = u.bbox;
+    ctx.save();
+    ctx.fillStyle = colour("--late");
+    ctx.strokeStyle = colour("--late");
+    ctx.lineWidth = devicePixelRatio;
+    for (const late of this.shown.lates) {
+      const x = u.valToPos(late.time / 1e6, "x", true);
+      if (x >= left && x <= left + width) {
+        const size = MARK * devicePixelRatio;
+        ctx.globalAlpha = 0.5;
+        ctx.beginPath();
+        ctx.moveTo(x, top + size);
+        ctx.lineTo(x, top + height);
+        ctx.stroke();
+        ctx.globalAlpha = 1;
+        ctx.beginPath();
+        ctx.moveTo(x - size, top);
+        ctx.lineTo(x + size, top);
+        ctx.lineTo(x, top + size * 1.7);
+        ctx.fill();
+      }
+    }
+    ctx.restore();
+  }
+}

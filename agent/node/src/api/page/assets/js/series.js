@@ -1,0 +1,166 @@
+// Readings of one channel over the time shown: kept in order of event time, each once, and
+// never more than POINTS_MAX. What is too much for that is shown by rollups. Pure.
+
+/** Readings that a chart holds at the most. */
+export const POINTS_MAX = 6000;
+/** Marks (gaps, late readings) that a chart holds at the most. */
+export const MARKS_MAX = 500;
+/** Without a reading for so many periods the line is broken. */
+const BREAK_PERIODS = 3.5;
+
+/** The ranges that can be chosen. Seconds; `band` is the rollup behind the readings. */
+export const RANGES = [
+  { id: "5m", label: "5 min", seconds: 300, band: 60 },
+  { id: "15m", label: "15 min", seconds: 900, band: 60 },
+  { id: "1h", label: "1 h", seconds: 3600, band: 60 },
+  { id: "6h", label: "6 h", seconds: 21_600, band: 60 },
+  { id: "24h", label: "24 h", seconds: 86_400, band: 60 },
+  { id: "7d", label: "7 days", seconds: 604_800, band: 600 },
+];
+
+/** Rollups that a window of the clock can have; the first that gives few enough is taken. */
+const SIZES = [1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600];
+const ROLLUPS_MAX = 1500;
+
+/**
+ * Whether the readings themselves are drawn over `seconds`, or their means, and of how many
+ * seconds: a channel with a short period has more readings than a screen has points.
+ */
+export function detail(seconds, periodSeconds) {
+  if (periodSeconds > 0 && seconds / periodSeconds <= POINTS_MAX) {
+    return { raw: true, size: 60 };
+  }
+  if (!(periodSeconds > 0) && seconds <= 3600) {
+    return { raw: true, size: 60 };
+  }
+  const size = SIZES.find((one) => seconds / one <= ROLLUPS_MAX) ?? SIZES[SIZES.length - 1];
+  return { raw: false, size };
+}
+
+/** First place in the sorted list whose value is not below `at`. */
+export function lowerBound(list, at) {
+  let [low, high] = [0, list.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle] < at) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/** See above. Times are microseconds since 1970. */
+export class Readings {
+  constructor() {
+    this.times = [];
+    this.values = [];
+    this.marks = [];
+  }
+
+  /** Takes a reading in its place; false for one that is there. `mark` tells it from others of its time. */
+  add(time, value, mark) {
+    if (!Number.isFinite(time)) {
+      return false;
+    }
+    let at = lowerBound(this.times, time);
+    while (at < this.times.length && this.times[at] === time) {
+      if (this.marks[at] === mark) {
+        return false;
+      }
+      at += 1;
+    }
+    this.times.splice(at, 0, time);
+    this.values.splice(at, 0, value);
+    this.marks.splice(at, 0, mark);
+    return true;
+  }
+
+  /** Lets go what is before `from`, and the oldest of what is too many. */
+  trim(from) {
+    const old = lowerBound(this.times, from);
+    const drop = Math.max(old, this.times.length - POINTS_MAX);
+    if (drop > 0) {
+      for (const list of [this.times, this.values, this.marks]) {
+        list.splice(0, drop);
+      }
+    }
+    return drop > old;
+  }
+
+  get newest() {
+    return this.times.length > 0 ? this.times[this.times.length - 1] : NaN;
+  }
+}
+
+/** The mean over (t - size, t] at each reading; null where none has a value. */
+export function rolling(times, values, sizeUs) {
+  const out = new Array(times.length);
+  let [first, sum, counted] = [0, 0, 0];
+  for (let at = 0; at < times.length; at += 1) {
+    if (values[at] !== null) {
+      sum += values[at];
+      counted += 1;
+    }
+    while (times[first] <= times[at] - sizeUs) {
+      if (values[first] !== null) {
+        sum -= values[first];
+        counted -= 1;
+      }
+      first += 1;
+    }
+    if (counted === 0) {
+      sum = 0;
+    }
+    out[at] = counted > 0 ? sum / counted : null;
+  }
+  return out;
+}
+
+/**
+ * Where nothing came for longer than the period allows: [start, end] pairs, also behind the
+ * newest up to `until`.
+ */
+export function silences(times, periodUs, until) {
+  if (!(periodUs > 0)) {
+    return [];
+  }
+  const allowed = periodUs * BREAK_PERIODS;
+  const out = [];
+  for (let at = 1; at < times.length; at += 1) {
+    if (times[at] - times[at - 1] > allowed) {
+      out.push([times[at - 1], times[at]]);
+    }
+  }
+  const newest = times[times.length - 1];
+  if (Number.isFinite(until) && until - newest > allowed + 2e6) {
+    out.push([newest, until]);
+  }
+  return out.slice(-MARKS_MAX);
+}
+
+/** Columns for the chart, with a break in each silence: seconds, values, averages. */
+export function columns(times, values, averages, broken) {
+  const [xs, ys, means] = [[], [], []];
+  const starts = new Set(broken.map(([start]) => start));
+  for (let at = 0; at < times.length; at += 1) {
+    xs.push(times[at] / 1e6);
+    ys.push(values[at]);
+    means.push(averages ? averages[at] : null);
+    if (starts.has(times[at]) && times[at + 1] !== times[at] && at + 1 < times.length) {
+      xs.push((times[at] + 1) / 1e6);
+      ys.push(null);
+      means.push(null);
+    }
+  }
+  return [xs, ys, means];
+}
+
+/** The usual time between two readings, us: the middle one of the newest distances. */
+export function usualPeriod(times) {
+  const newest = times.slice(-64);
+  const distances = newest.slice(1).map((time, at) => time - newest[at]);
+  distances.sort((a, b) => a - b);
+  return distances.length >= 3 ? distances[distances.length >> 1] : NaN;
+}
