@@ -24,7 +24,9 @@ use super::problem::{Kind, Problem, shown};
 use super::rates::{Client, Rates};
 
 /// Paths that say nothing of the agent, and are answered without a token.
-pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+pub(super) const OPEN: [&str; 3] = ["/healthz", "/readyz", "/"];
+/// The parts of the page, which are the same for everybody and ask with a token themselves.
+const OPEN_BELOW: &str = "/page/";
 
 /// Where a request came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +98,8 @@ impl Guard {
         }
         if peer.over != Over::Socket {
             same_site(request.headers())?;
-            if !OPEN.contains(&request.uri().path()) {
+            let path = request.uri().path();
+            if !OPEN.contains(&path) && !path.starts_with(OPEN_BELOW) {
                 self.token(request.headers())?;
             }
         }

@@ -11,6 +11,7 @@ mod guard;
 mod health;
 pub mod limits;
 mod listen;
+mod page;
 mod patient;
 pub(crate) mod problem;
 mod rates;
@@ -161,6 +162,7 @@ fn router(app: App, guard: Guard) -> Router {
         .route("/readyz", get(health::readyz))
         .route("/api/v1/status", get(status))
         .with_state(Arc::new(app))
+        .merge(page::routes())
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -175,7 +177,7 @@ fn json(value: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
-const PATHS: [&str; 3] = ["/healthz", "/readyz", "/api/v1/status"];
+const PATHS: [&str; 4] = ["/", "/healthz", "/readyz", "/api/v1/status"];
 
 async fn no_such_path(uri: Uri) -> Problem {
     let near = did_you_mean(uri.path(), PATHS);

@@ -92,7 +92,7 @@ fn version() -> String {
 }
 
 /// The page at `/`, and its parts below `/page`. Without state: it may be merged anywhere.
-pub fn routes() -> Router {
+pub(super) fn routes() -> Router {
     Router::new()
         .route("/", get(index))
         .route("/page/{version}/{name}", get(part))

@@ -123,7 +123,7 @@ fn every_colour_is_defined_for_both_schemes() {
     let css = text("page.css");
     let mut blocks = between(css, "color-scheme: ", "}");
     // The media query names the scheme as well.
-    blocks.retain(|block| !block.contains(':root'));
+    blocks.retain(|block| !block.contains(":root"));
     let [light, dark, chosen] = blocks[..] else {
         panic!("{} blocks of colours", blocks.len())
     };
