@@ -32,6 +32,8 @@ pub mod upstream;
 
 pub mod agent;
 
+pub mod promql;
+
 pub mod api;
 
 pub mod ingest_cmd;
