@@ -23,6 +23,7 @@ mod log;
 mod query;
 mod replay;
 mod run;
+mod selftest;
 mod show;
 mod table;
 mod view;
@@ -66,6 +67,7 @@ enum Verb {
     Try(TryArgs),
     Verify(VerifyArgs),
     Replay(replay::ReplayArgs),
+    Selftest(selftest::SelftestArgs),
     /// Moves the state of a stopped agent's windows to a file and back
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointVerb),
@@ -103,6 +105,7 @@ pub fn main() -> ExitCode {
         Verb::Try(args) => try_run::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Replay(args) => replay::run(&args),
+        Verb::Selftest(args) => selftest::run(&args),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args, broker_files),
         Verb::Config(ConfigVerb::Reference) => {

@@ -44,4 +44,8 @@ pub mod verify;
 
 pub mod demo;
 
+pub mod doctor;
+
+pub mod selftest;
+
 pub mod cli;

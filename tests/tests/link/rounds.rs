@@ -50,6 +50,7 @@ fn rates(dice: &mut Dice) -> FaultRates {
         flip: chance(0.002),
         drop: chance(0.002),
         insert: chance(0.002),
+        double: 0.0,
         echo: chance(0.2),
         noise: chance(0.002),
     }

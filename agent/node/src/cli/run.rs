@@ -26,6 +26,13 @@ pub(super) struct RunArgs {
     config: PathBuf,
 }
 
+impl RunArgs {
+    /// The agent of this config.
+    pub(super) fn of(config: PathBuf) -> Self {
+        Self { config }
+    }
+}
+
 /// Runs the agent of a config file.
 pub(super) fn run(args: &RunArgs) -> ExitCode {
     // The config is checked before anything on disk is touched.

@@ -180,12 +180,7 @@ impl Board {
     fn end_boot(&mut self) {
         let stats = self.library.stats();
         // The last account is this boot's: all below its mark is acked.
-        let settled = self
-            .library
-            .accounts()
-            .iter()
-            .last()
-            .map_or(0, |a| a.acked.0);
+        let settled = self.settled();
         let missed = self.missed_now();
         let earlier = &mut self.earlier;
         earlier.boots += 1;
@@ -248,6 +243,12 @@ impl Board {
 
     pub(super) fn is_open(&self) -> bool {
         self.library.is_open()
+    }
+
+    /// First ordinal of the boot that runs that is not acked.
+    pub(super) fn settled(&self) -> u64 {
+        let accounts = self.library.accounts();
+        accounts.iter().last().map_or(0, |account| account.acked.0)
     }
 
     /// Of the boot that runs.

@@ -29,7 +29,7 @@ Examples:
   A device that loses bytes, hears noise, hangs and is unplugged now and then:
     forebay device sim --link /tmp/device --faults drop=0.001,noise=0.001,stall=2s/60s,unplug=10s/120s
 
-Faults per byte, as a chance: flip, drop, insert, noise (0 to 0.5), echo (0 to 1).
+Faults per byte, as a chance: flip, drop, insert, double, noise (0 to 0.5), echo (0 to 1).
 Faults by time, as how long in which time: stall (the line hangs), unplug (the device is
 gone and comes back as another tty).")]
 pub struct SimArgs {

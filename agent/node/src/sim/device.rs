@@ -286,6 +286,7 @@ impl SimDevice {
             open: self.board.is_open(),
             produced: stats.produced,
             acked: stats.acked,
+            settled: self.board.settled(),
             waiting: stats.waiting,
             gaps: stats.lost(),
             gaps_by_reason: stats.gaps,

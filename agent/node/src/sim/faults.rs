@@ -1,8 +1,8 @@
-//! A bad cable, byte by byte: flips bits, drops and adds bytes, echoes, picks up
+//! A bad cable, byte by byte: flips bits, drops, adds and doubles bytes, echoes, picks up
 //! noise, each with its own seeded chance per byte. Knows nothing of frames and of
 //! time, so that a seed does the same to the same bytes however they are cut.
 //!
-//! Bound: a byte becomes at most [`NOISE_BYTES_MAX`] + 2 bytes, and one echo.
+//! Bound: a byte becomes at most [`NOISE_BYTES_MAX`] + 3 bytes, and one echo.
 
 use super::dice::Dice;
 use super::limits::NOISE_BYTES_MAX;
@@ -20,6 +20,8 @@ pub struct FaultRates {
     pub drop: f64,
     /// A random byte comes before it.
     pub insert: f64,
+    /// The byte comes twice.
+    pub double: f64,
     /// The byte also goes back to who sent it.
     pub echo: f64,
     /// A piece of noise comes before it, such as `AT\r` or a lone zero.
@@ -40,7 +42,14 @@ impl FaultRates {
     }
 
     fn none(&self) -> bool {
-        let all = [self.flip, self.drop, self.insert, self.echo, self.noise];
+        let all = [
+            self.flip,
+            self.drop,
+            self.insert,
+            self.double,
+            self.echo,
+            self.noise,
+        ];
         all.iter().all(|chance| *chance <= 0.0)
     }
 }
@@ -51,6 +60,7 @@ pub struct FaultCounts {
     pub flips: u64,
     pub drops: u64,
     pub inserts: u64,
+    pub doubles: u64,
     pub echoes: u64,
     pub noises: u64,
 }
@@ -58,7 +68,7 @@ pub struct FaultCounts {
 impl FaultCounts {
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.flips + self.drops + self.inserts + self.echoes + self.noises
+        self.flips + self.drops + self.inserts + self.doubles + self.echoes + self.noises
     }
 }
 
@@ -101,6 +111,7 @@ impl ByteFaults {
             flip,
             drop,
             insert,
+            double,
             echo,
             noise,
         } = self.rates;
@@ -123,6 +134,9 @@ impl ByteFaults {
                 0
             };
             out.push(byte ^ flip);
+            if self.strikes(double, |done| &mut done.doubles) {
+                out.push(byte ^ flip);
+            }
         }
     }
 
@@ -183,10 +197,11 @@ mod tests {
     #[test]
     fn each_kind_does_what_it_says_about_as_often_as_asked() {
         #[rustfmt::skip]
-        let rows: [Row; 4] = [
+        let rows: [Row; 5] = [
             ("flip", FaultRates { flip: 0.01, ..none() }, |done| done.flips, 0, 0),
             ("drop", FaultRates { drop: 0.01, ..none() }, |done| done.drops, -1, 0),
             ("insert", FaultRates { insert: 0.01, ..none() }, |done| done.inserts, 1, 0),
+            ("double", FaultRates { double: 0.01, ..none() }, |done| done.doubles, 1, 0),
             ("echo", FaultRates { echo: 0.01, ..none() }, |done| done.echoes, 0, 1),
         ];
         for (name, rates, count, longer, echoes) in rows {

@@ -146,6 +146,7 @@ mod tests {
             open: true,
             produced: 10,
             acked: 6,
+            settled: 9,
             waiting: 1,
             gaps: 3,
             gaps_by_reason: [3, 0, 0, 0],

@@ -17,6 +17,9 @@ pub struct SimSnapshot {
     pub produced: u64,
     /// Readings that the gateway has on its disk.
     pub acked: u64,
+    /// First ordinal of this boot that the gateway has not acked: all below is on its
+    /// disk, or declared as lost.
+    pub settled: u64,
     /// Readings in the device's ring.
     pub waiting: u64,
     /// Readings that were lost before they were acked.

@@ -53,13 +53,14 @@ pub(super) fn parse(text: &str) -> Result<CableFaults, String> {
             "flip" => rates.flip = chance(name, value, CHANCE_MAX)?,
             "drop" => rates.drop = chance(name, value, CHANCE_MAX)?,
             "insert" => rates.insert = chance(name, value, CHANCE_MAX)?,
+            "double" => rates.double = chance(name, value, CHANCE_MAX)?,
             "noise" => rates.noise = chance(name, value, CHANCE_MAX)?,
             "echo" => rates.echo = chance(name, value, ECHO_MAX)?,
             "stall" => faults.stall = Some(spell(name, value)?),
             "unplug" => faults.unplug = Some(spell(name, value)?),
             other => {
                 return Err(format!(
-                    "{other:?} is no fault: there are flip, drop, insert, echo, noise, stall, unplug"
+                    "{other:?} is no fault: there are flip, drop, insert, double, echo, noise, stall, unplug"
                 ));
             }
         }
@@ -105,6 +106,7 @@ mod tests {
                 flip: 0.001,
                 drop: 0.0005,
                 insert: 0.25,
+                double: 0.125,
                 echo: 1.0,
                 noise: 0.5,
             },
@@ -120,7 +122,7 @@ mod tests {
             ("0.001", FaultRates::even(0.001).into()),
             ("flip=0.5", flips.into()),
             (
-                "flip=0.001,drop=0.0005,insert=0.25,echo=1,noise=0.5,stall=2s/60s,unplug=10s/2m",
+                "flip=0.001,drop=0.0005,insert=0.25,double=0.125,echo=1,noise=0.5,stall=2s/60s,unplug=10s/2m",
                 all,
             ),
         ] {
@@ -147,7 +149,7 @@ mod tests {
             ),
             (
                 "flop=1",
-                "\"flop\" is no fault: there are flip, drop, insert, echo, noise, stall, unplug",
+                "\"flop\" is no fault: there are flip, drop, insert, double, echo, noise, stall, unplug",
             ),
             ("flip=0,flip=0", "flip is given twice"),
             (

@@ -1,0 +1,66 @@
+//! `forebay selftest`: the whole way of a reading on the buyer's own gateway and disk,
+//! with the real agent as a process of its own, under faults that are asked for; counts
+//! at the end what was lost, came twice or late.
+//!
+//! Always holds: the user's data is not touched; nothing listens off loopback; what is
+//! made is removed, but for a run that waits for a pulled plug. Bounds: limits.rs.
+
+pub mod limits;
+
+mod dice;
+mod plan;
+mod witness;
+
+mod evidence;
+
+mod outcome;
+
+mod place;
+
+mod child;
+
+mod bench;
+
+mod run;
+
+mod power;
+
+use std::process::ExitCode;
+
+pub use plan::{Plan, PowerCut};
+
+use self::outcome::Outcome;
+use crate::terminal::{fail, print_line};
+
+/// Runs a plan and shows what it came to.
+#[must_use]
+pub fn run(plan: &Plan) -> ExitCode {
+    let outcome = match plan.power_cut {
+        PowerCut::None | PowerCut::Kill => run::run(plan),
+        PowerCut::Pull => return power::pull(plan),
+    };
+    conclude(plan, outcome)
+}
+
+/// Looks at what a pulled plug left.
+#[must_use]
+pub fn resume(plan: &Plan) -> ExitCode {
+    conclude(plan, power::resume(plan))
+}
+
+fn conclude(plan: &Plan, outcome: Result<Outcome, String>) -> ExitCode {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(text) => return fail(&text),
+    };
+    let shown = if plan.json {
+        print_line(&outcome.to_json().to_string())
+    } else {
+        print_line(&outcome.text())
+    };
+    if outcome.has_passed() {
+        shown
+    } else {
+        ExitCode::FAILURE
+    }
+}
