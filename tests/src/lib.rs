@@ -1,5 +1,6 @@
 //! Simulated world and reference models.
 
+pub mod browser;
 pub mod cable;
 pub mod certificates;
 pub mod judge;

@@ -1,5 +1,5 @@
 //! Brings what the tests need onto this machine: rustup targets and components,
-//! `qemu-system-arm`, `mosquitto`, `fusermount3`, `postgres`. What is there already is not touched; what
+//! `qemu-system-arm`, `mosquitto`, `fusermount3`, `postgres`, `chromium`. What is there already is not touched; what
 //! cannot be installed is named, with the command that installs it.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 5] = [
+const PROGRAMS: [Program; 6] = [
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",
@@ -44,6 +44,11 @@ const PROGRAMS: [Program; 5] = [
         name: "ip",
         package: "iproute2",
         purpose: "makes the network that a test cuts",
+    },
+    Program {
+        name: "chromium",
+        package: "chromium",
+        purpose: "is the browser that the page is tested in",
     },
 ];
 

@@ -46,11 +46,12 @@ macro_rules! asset {
     };
 }
 
-static ASSETS: [Asset; 19] = [
+static ASSETS: [Asset; 20] = [
     asset!("icon.svg", SVG, "assets/icon.svg"),
     asset!("page.css", CSS, "assets/page.css"),
     asset!("alarms.js", JS, "assets/js/alarms.js"),
     asset!("api.js", JS, "assets/js/api.js"),
+    asset!("board.js", JS, "assets/js/board.js"),
     asset!("chart.js", JS, "assets/js/chart.js"),
     asset!("devices.js", JS, "assets/js/devices.js"),
     asset!("dom.js", JS, "assets/js/dom.js"),

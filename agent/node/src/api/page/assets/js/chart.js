@@ -1,15 +1,11 @@
-// One channel's card: its newest figures, its chart, and the same as a table. Asks for its
-// history, takes live readings, and draws both. Bound: POINTS_MAX readings, MARKS_MAX marks,
-// PAGES_MAX answers per load.
+// One channel's card: its newest figures, its chart, and the same as a table. Takes what
+// board.js asks for and hears. Bound: POINTS_MAX readings, MARKS_MAX marks.
 
-import { get } from "./api.js";
 import { attribute, el, show, text } from "./dom.js";
 import { clock, count, figure, micros, seconds, span, unit } from "./format.js";
 import { Plot } from "./plot.js";
-import { MARKS_MAX, POINTS_MAX, Readings, columns, detail, rolling, silences, usualPeriod } from "./series.js";
+import { MARKS_MAX, POINTS_MAX, RANGES, Readings, columns, detail, rolling, silences, usualPeriod } from "./series.js";
 
-const PAGE = 2000;
-const PAGES_MAX = 4;
 const ROWS_SHOWN = 40;
 
 const KEY = [
@@ -51,23 +47,24 @@ function setStat(at, value, unitName, more) {
   text(at.more, more);
 }
 
-/** A gap of the API in microseconds, or null for one without a place in time. */
-function gapOf(raw) {
-  const start = micros(raw.from ?? raw.start ?? raw.time);
-  const end = micros(raw.to ?? raw.end ?? raw.time);
-  return Number.isFinite(start) ? { start, end: Number.isFinite(end) ? end : start, count: raw.count, reason: raw.reason } : null;
-}
-
 export class Chart {
-  /** `channel` is {device, channel, unit, period_us}; `now` gives the agent's time in us. */
-  constructor(channel, settings, now) {
+  /** `channel` is {device, channel, unit, period_us, newestUs, value}; `now` gives the agent's time in us. */
+  constructor(host, channel, now) {
     this.channel = channel;
-    this.settings = settings;
     this.now = now;
+    this.at = null;
+    this.data = null;
+    this.settings = { range: RANGES[0], window: "60s" };
     this.clear();
     this.build();
+    // In the page before it is drawn: it is as wide as its place.
+    host.append(this.element);
     this.plot = new Plot(this.plotHost, (at) => this.onPoint(at));
-    this.key = `${channel.device}\n${channel.channel}`;
+  }
+
+  /** What the list of devices says of the channel by now. */
+  describe(channel) {
+    this.channel = channel;
   }
 
   clear() {
@@ -109,122 +106,66 @@ export class Chart {
     return detail(this.settings.range.seconds, this.channel.period_us / 1e6);
   }
 
+  /** Size of the windows that are drawn. */
+  get bandSeconds() {
+    const { raw, size } = this.detail;
+    return raw ? this.settings.range.band : size;
+  }
+
   get fromUs() {
     return this.now() - this.settings.range.seconds * 1e6;
   }
 
-  /** Asks for all that is shown, anew. */
-  async load() {
-    this.loading?.abort();
-    const loading = new AbortController();
-    this.loading = loading;
+  /** Forgets what was shown, for other settings or after a break. */
+  begin(settings) {
+    this.settings = settings;
     this.clear();
-    const { raw } = this.detail;
-    const tasks = [this.loadRollups(this.settings.range.seconds, loading.signal), this.loadLate(loading.signal), this.loadAverage(loading.signal)];
-    tasks.push(this.loadReadings(raw, loading.signal));
-    const done = await Promise.allSettled(tasks);
-    if (loading.signal.aborted) {
-      return;
-    }
-    this.failed = done.find((one) => one.status === "rejected")?.reason ?? null;
-    this.changed = true;
-    this.draw();
-    this.table();
   }
 
-  who(more) {
-    return { device: this.channel.device, channel: this.channel.channel, ...more };
-  }
-
-  /** The readings, or where only their means are drawn, the newest one and the gaps. */
-  async loadReadings(raw, signal) {
-    const back = raw ? this.settings.range.seconds + seconds(this.settings.window) : this.settings.range.seconds;
-    const asked = { from: `-${Math.ceil(back)}s`, limit: raw ? PAGE : 1, order: "newest", gaps: "true" };
-    let cursor;
-    for (let page = 0; page < (raw ? PAGES_MAX : 1); page += 1) {
-      const { body } = await get("readings", this.who({ ...asked, cursor }), signal);
-      for (const reading of body.readings ?? []) {
-        this.take(reading);
-      }
-      for (const gap of body.gaps ?? []) {
-        this.takeGap(gap);
-      }
-      cursor = body.next;
-      if (!cursor) {
-        return;
-      }
-    }
-    this.leftOut = raw;
-  }
-
-  async loadRollups(back, signal) {
-    const { size, raw } = this.detail;
-    const window = raw ? this.settings.range.band : size;
-    let cursor;
-    for (let page = 0; page < PAGES_MAX; page += 1) {
-      const asked = { window: `${window}s`, from: `-${Math.ceil(back)}s`, limit: PAGE, cursor };
-      const { body } = await get("rollups", this.who(asked), signal);
-      for (const row of body.rollups ?? body.windows ?? []) {
-        const start = micros(row.start);
-        this.rollups.set(start, { start, end: micros(row.end), min: row.min ?? null, max: row.max ?? null, mean: row.mean ?? null, count: row.count, preliminary: row.preliminary === true });
-      }
-      cursor = body.next;
-      if (!cursor) {
-        break;
-      }
+  /** Columns of /readings: times are microseconds. */
+  takeReadings({ times, values, boot, ordinal }) {
+    for (let at = 0; at < times.length; at += 1) {
+      this.readings.add(times[at], values[at], boot ? `${boot[at]}:${ordinal[at]}` : "");
     }
     this.changed = true;
   }
 
-  async loadLate(signal) {
-    const { body } = await get("rows", { stream: "late", from: `-${this.settings.range.seconds}s`, limit: MARKS_MAX }, signal);
-    for (const row of body.rows ?? []) {
-      this.takeLate(row.row ?? row);
-    }
-  }
-
-  async loadAverage(signal) {
-    const { body } = await get("rolling", this.who({ window: this.settings.window }), signal);
-    this.average = body;
+  /** Columns of /rollups. */
+  takeRollups({ starts, ends, count: counts, mean, min, max, preliminary }) {
+    starts.forEach((start, at) => {
+      this.rollups.set(start, { start, end: ends[at], count: counts[at], mean: mean[at], min: min[at], max: max[at], preliminary: preliminary[at] === true });
+    });
     this.changed = true;
   }
 
-  /** Brings what is not live up to date: the newest rollups and the average. */
-  async refresh() {
-    if (!this.loading || this.loading.signal.aborted) {
-      return;
-    }
-    const { size, raw } = this.detail;
-    const band = raw ? this.settings.range.band : size;
-    const signal = this.loading.signal;
-    try {
-      await this.loadRollups(Math.min(this.settings.range.seconds, band * 3), signal);
-      await this.loadAverage(signal);
-      this.failed = null;
-    } catch (error) {
-      if (!signal.aborted) {
-        this.failed = error;
-      }
-    }
+  takeAverage(average) {
+    this.average = average;
     this.changed = true;
-    this.table();
+  }
+
+  /** What could not be asked, or null. */
+  fail(error) {
+    this.failed = error;
+    this.changed = true;
   }
 
   isMine(row) {
     return row.channel === this.channel.channel && (row.device === undefined || row.device === this.channel.device);
   }
 
+  /** A reading of the stream. */
   take(reading) {
-    const mark = `${reading.boot ?? ""}:${reading.ordinal ?? ""}`;
+    const mark = reading.ordinal === undefined ? "" : `${reading.boot}:${reading.ordinal}`;
     if (this.readings.add(micros(reading.time), reading.value ?? null, mark)) {
       this.changed = true;
     }
   }
 
-  takeGap(raw) {
-    const gap = gapOf(raw);
-    if (gap && !this.gaps.some((other) => other.start === gap.start && other.end === gap.end)) {
-      this.gaps = [...this.gaps, gap].slice(-MARKS_MAX);
+  /** A gap of the device: so many readings of a boot from ordinal `first` on never come. */
+  takeGap({ boot, first, count: lost, reason, time }) {
+    const known = (other) => other.boot === boot && other.first === first;
+    if (first !== undefined && !this.gaps.some(known)) {
+      this.gaps = [...this.gaps, { boot, first, lost, reason, time: micros(time) }].slice(-MARKS_MAX);
       this.changed = true;
     }
   }
@@ -255,18 +196,20 @@ export class Chart {
     const { raw, size } = this.detail;
     const windowUs = seconds(this.settings.window) * 1e6;
     this.leftOut = this.readings.trim(from - windowUs) || this.leftOut;
-    this.gaps = this.gaps.filter((gap) => gap.end >= from);
+    this.gaps = this.gaps.filter((gap) => gap.time >= from);
+    const gaps = this.gaps.map((gap) => ({ ...gap, ...this.readings.around(gap) }));
     this.lates = this.lates.filter((late) => late.time >= from);
     const bands = this.bands();
     const { times, values } = this.readings;
-    const declared = ([start, end]) => this.gaps.some((gap) => gap.start < end && gap.end > start);
+    const declared = ([start, end]) => gaps.some((gap) => gap.start < end && gap.end > start);
     const breaks = raw ? silences(times, this.periodUs, now) : [];
     const silent = breaks.filter((one) => !declared(one));
     const data = raw
       ? columns(times, values, rolling(times, values, windowUs), breaks)
       : [bands.map((band) => (band.start + band.end) / 2e6), bands.map((band) => band.mean), bands.map(() => null)];
     this.data = data;
-    this.plot.set({ data, bands, gaps: this.gaps, silent, lates: this.lates, from: from / 1e6, to: now / 1e6 });
+    this.shownGaps = gaps;
+    this.plot.set({ data, bands, gaps, silent, lates: this.lates, from: from / 1e6, to: now / 1e6 });
     this.say(bands, silent, { raw, size });
     this.changed = false;
   }
@@ -275,12 +218,16 @@ export class Chart {
     const { times, values } = this.readings;
     const now = this.now();
     const at = times.length - 1;
-    setStat(this.stats.newest, at >= 0 ? values[at] : null, this.unit, at >= 0 ? `at ${clock(times[at], now)}` : "");
+    // The list of devices knows the newest one where no single readings are drawn.
+    const { newestUs, value } = this.channel;
+    const live = at >= 0 && !(times[at] < newestUs);
+    const newest = live ? { us: times[at], value: values[at] } : { us: newestUs, value };
+    setStat(this.stats.newest, newest.value, this.unit, Number.isFinite(newest.us) ? `at ${clock(newest.us, now)}` : "");
     text(this.stats.average.dt, `Average over ${span(seconds(this.settings.window))}`);
     const { mean, count: of } = this.average ?? {};
-    setStat(this.stats.average, mean ?? null, this.unit, of === undefined ? "" : `of ${count(of)}${this.average.preliminary ? ", so far" : ""}`);
+    setStat(this.stats.average, mean ?? null, this.unit, of === undefined ? "" : `of ${count(of)}, up to ${clock(micros(this.average.time), now)}`);
     const last = bands[bands.length - 1];
-    const name = span(raw ? this.settings.range.band : size);
+    const name = span(this.bandSeconds);
     text(this.stats.low.dt, `Newest ${name}, min to max`);
     text(this.stats.mean.dt, `Newest ${name}, mean`);
     attribute(this.stats.low.value, "value", last ? `${last.min} ${last.max}` : "");
@@ -305,7 +252,7 @@ export class Chart {
     attribute(this.element, "data-silent", silent.length);
     attribute(this.element, "data-late", this.lates.length);
     attribute(this.element, "data-points", times.length);
-    if (this.at === null || this.at === undefined) {
+    if (this.at === null) {
       text(this.readout, summary);
       attribute(this.plotHost, "aria-valuetext", summary);
     }
@@ -340,7 +287,7 @@ export class Chart {
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageUp: 10, PageDown: -10 };
     let at = this.at ?? last;
     if (event.key in steps) {
-      at += this.at === null || this.at === undefined ? 0 : steps[event.key];
+      at += this.at === null ? 0 : steps[event.key];
     } else if (event.key === "Home") {
       at = 0;
     } else if (event.key === "End") {
@@ -370,7 +317,7 @@ export class Chart {
       [row.preliminary ? "so far" : "final"],
     ];
     const late = this.lates.map((one) => `${clock(one.time, now)} ${figure(one.value)} ${this.unit}`);
-    const gaps = this.gaps.map((gap) => `${clock(gap.start, now)} to ${clock(gap.end, now)}: ${count(gap.count)} readings, ${gap.reason ?? "no reason told"}`);
+    const gaps = (this.shownGaps ?? []).map((gap) => `${clock(gap.start, now)} to ${clock(gap.end, now)}: ${count(gap.lost)} readings of the device, ${(gap.reason ?? "no reason told").replaceAll("_", " ")}`);
     const head = ["From", "Readings", "Mean", "Min", "Max", ""].map((name) => el("th", { scope: "col" }, name));
     head[5].textContent = "State";
     const body = rows.map((row) => el("tr", {}, ...cells(row).map(([value, scope], at) => (scope ? el("th", { scope }, value) : el("td", { class: at < 5 ? "number" : null }, value)))));
@@ -383,7 +330,6 @@ export class Chart {
   }
 
   destroy() {
-    this.loading?.abort();
     this.plot.destroy();
     this.element.remove();
   }

@@ -3,7 +3,7 @@
 // devices there are, and none while nobody looks at the page.
 
 import { Stream, get, useToken } from "./api.js";
-import { Chart } from "./chart.js";
+import { Board } from "./board.js";
 import { attribute, byId, el, options, show, text } from "./dom.js";
 import { showAlarms } from "./alarms.js";
 import { showDevices } from "./devices.js";
@@ -37,8 +37,9 @@ const state = {
   channel: ALL,
   window: "60s",
   range: RANGES[0],
-  charts: [],
 };
+
+const board = new Board(byId("chart-list"), now);
 
 /** The agent's time, us: this computer's clock, put right by the agent's answers. */
 function now() {
@@ -158,7 +159,9 @@ function choose() {
   const all = names.length > CHARTS_MAX ? `the first ${CHARTS_MAX}` : "all";
   options(byId("channel"), [[ALL, all], ...names.map((name) => [name, name])], state.channel);
   const shown = device.channels.filter((channel) => state.channel === ALL || state.channel === channel.name).slice(0, CHARTS_MAX);
-  keepCharts(device, shown);
+  if (board.show(device.name, shown)) {
+    follow();
+  }
   presentDevices();
 }
 
@@ -166,52 +169,18 @@ function settings() {
   return { range: state.range, window: state.window };
 }
 
-function keepCharts(device, channels) {
-  const keys = channels.map((channel) => `${device.name}\n${channel.name}`);
-  const same = keys.length === state.charts.length && keys.every((key, at) => key === state.charts[at].key);
-  const described = (channel) => ({ device: device.name, channel: channel.name, unit: channel.unit, period_us: channel.periodUs });
-  if (same) {
-    channels.forEach((channel, at) => {
-      const chart = state.charts[at];
-      const before = chart.detail.raw;
-      chart.channel = described(channel);
-      if (chart.detail.raw !== before) {
-        chart.load();
-      }
-    });
-    return;
-  }
-  state.charts.forEach((chart) => chart.destroy());
-  state.charts = [];
-  for (const channel of channels) {
-    // In the page first: it is as wide as its place.
-    const chart = new Chart(described(channel), settings(), now);
-    byId("chart-list").append(chart.element);
-    chart.plot.fit();
-    state.charts.push(chart);
-  }
-  follow();
-}
-
-function reload() {
-  for (const chart of state.charts) {
-    chart.settings = settings();
-    chart.load();
-  }
-}
-
 /** Follows what is new of the channels shown, and what comes late. */
 function follow() {
   state.stream.object?.close();
   state.stream.object = null;
   state.stream.open = false;
-  if (state.charts.length === 0 || document.hidden) {
+  if (board.charts.length === 0 || document.hidden) {
     return;
   }
   const parameters = {
     stream: ["readings", "late"],
     device: state.device,
-    channel: state.charts.map((chart) => chart.channel.channel),
+    channel: board.channels,
     from: "now",
   };
   state.stream.object = new Stream(parameters, {
@@ -220,7 +189,7 @@ function follow() {
       state.stream.why = null;
       presentConnection();
       // What came between is asked for; then both overlap, and nothing is missing.
-      reload();
+      board.load(settings());
     },
     broken: (why) => {
       state.stream.open = false;
@@ -238,24 +207,14 @@ function onEvent({ event, data }) {
   } catch {
     return;
   }
-  const row = said.row ?? said;
-  const stream = said.stream ?? event;
-  for (const chart of state.charts.filter((one) => one.isMine(row))) {
-    if (stream === "late") {
-      chart.takeLate(row);
-    } else if (said.op === "gap" || event === "gap") {
-      chart.takeGap(row);
-    } else {
-      chart.take(row);
-    }
-  }
+  board.take(said.stream ?? event, said.op ?? event, said.row ?? said);
 }
 
 function tick() {
   if (document.hidden) {
     return;
   }
-  state.charts.forEach((chart) => chart.draw());
+  board.draw();
   if (state.failure) {
     presentConnection();
     presentDevices();
@@ -267,12 +226,12 @@ function tick() {
 
 function refreshCharts() {
   if (!document.hidden && !state.failure) {
-    state.charts.forEach((chart) => chart.refresh());
+    board.refresh();
   }
 }
 
 function recolour() {
-  state.charts.forEach((chart) => chart.plot.recolour());
+  board.recolour();
 }
 
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
@@ -301,7 +260,7 @@ function wireRanges() {
     const input = el("input", { type: "radio", name: "range", value: range.id, checked: range === state.range });
     input.addEventListener("change", () => {
       state.range = range;
-      reload();
+      board.load(settings());
     });
     byId("ranges").append(el("label", {}, input, el("span", {}, range.label)));
   }
@@ -321,7 +280,7 @@ function wire() {
   });
   byId("window").addEventListener("change", (event) => {
     state.window = event.target.value;
-    reload();
+    board.load(settings());
   });
   byId("filter").addEventListener("input", presentDevices);
   byId("token-form").addEventListener("submit", (event) => {

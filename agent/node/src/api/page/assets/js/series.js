@@ -89,6 +89,24 @@ export class Readings {
     return drop > old;
   }
 
+  /**
+   * Where a gap lies: between the readings of its boot before and behind its ordinals, or
+   * where one of them is not here, up to the time at which it was declared.
+   */
+  around({ boot, first, lost, time }) {
+    let [start, end] = [NaN, NaN];
+    for (let at = 0; at < this.times.length; at += 1) {
+      const [of, ordinal] = this.marks[at].split(":").map(Number);
+      if (of === boot && ordinal < first) {
+        start = this.times[at];
+      } else if (of === boot && ordinal >= first + lost && Number.isNaN(end)) {
+        end = this.times[at];
+      }
+    }
+    end = Number.isNaN(end) ? time : end;
+    return { start: Number.isNaN(start) ? Math.min(time, end) : Math.min(start, end), end };
+  }
+
   get newest() {
     return this.times.length > 0 ? this.times[this.times.length - 1] : NaN;
   }
