@@ -258,7 +258,9 @@ pub(crate) fn store_settings(log: &LogConfig) -> StoreSettings {
 }
 
 /// Names of devices.
-fn names(config: &Config) -> Names {
+/// Names that the config gives to devices.
+#[must_use]
+pub fn names(config: &Config) -> Names {
     let names = config.devices.iter();
     let names = names.map(|device| (DeviceUid(device.uid), device.name.clone()));
     Names(names.collect())

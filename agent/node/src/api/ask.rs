@@ -1,12 +1,29 @@
-//! What routes ask the agent.
+//! What routes ask the agent, and what its refusals are over HTTP.
 
-use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forebay_core::query::Query;
+use forebay_core::units::EventTime;
+use serde_json::Value;
 
 use super::App;
 use super::problem::{Kind, Problem};
+use crate::agent::questions;
+
+/// What this computer's clock says.
+pub(super) fn now() -> EventTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = since.unwrap_or_default().as_micros();
+    EventTime(i64::try_from(micros).unwrap_or_default())
+}
+
+/// Asks as the local socket does.
+pub(super) async fn ask(app: &App, request: Value) -> Result<Value, Problem> {
+    let answer = app.agent.ask(request).await;
+    answer.map_err(|text| Problem::new(Kind::NoSuchName, text))
+}
 
 /// The status, as `forebay status --json` shows it.
 pub(super) async fn status(app: &App) -> Result<Value, Problem> {
-    let answer = app.agent.ask(json!({ "query": "status" })).await;
-    answer.map_err(|text| Problem::new(Kind::Stopping, text))
+    ask(app, questions::write(&Query::Status)).await
 }

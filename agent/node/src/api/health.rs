@@ -2,21 +2,27 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use super::App;
-use super::ask;
+use super::endpoints::{HEALTHZ, READYZ};
+use super::given::Given;
 use super::problem::{Kind, Problem};
+use super::{App, ask};
 
 /// It runs.
-pub(super) async fn healthz() -> Response {
-    text("ok\n")
+pub(super) async fn healthz(RawQuery(query): RawQuery) -> Result<Response, Problem> {
+    Given::read(&HEALTHZ, query.as_deref(), ask::now())?;
+    Ok(text("ok\n"))
 }
 
 /// Its log is open and read, and the engine has caught up with where it had been.
-pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+pub(super) async fn readyz(
+    State(app): State<Arc<App>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    Given::read(&READYZ, query.as_deref(), ask::now())?;
     let status = ask::status(&app).await?;
     if status["recovered"] == true {
         return Ok(text("ready\n"));

@@ -31,3 +31,20 @@ pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(URL_BYTES_MAX + HEADER_BYTES_MAX < READ_BUFFER_BYTES);
+/// Rows that one answer may be asked for.
+pub const LIMIT_MAX: usize = 500_000;
+/// How often a name of a device, or of a channel, may be given.
+pub const NAMES_MAX: usize = 256;
+/// Channels that one answer is of.
+pub const KEYS_MAX: usize = 1024;
+/// Streams that one request follows.
+pub const STREAMS_PER_REQUEST_MAX: usize = 4;
+/// Columns and lines of all answers that clients have not taken yet, KiB. One more answer
+/// that would not fit is refused.
+pub const ANSWERS_KIB_MAX: usize = 64 * 1024;
+/// How long one question for changes waits, and so how often a stream says that it lives.
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+/// When a client of a stream that broke off should come again, ms.
+pub(super) const RETRY_MS: u64 = 2000;
+
+const _: () = assert!(HEARTBEAT.as_micros() <= forebay_core::limits::FOLLOW_WAIT_MAX_US as u128);

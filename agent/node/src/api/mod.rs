@@ -5,29 +5,40 @@
 //! request proves who asks. Bound: limits.rs and `[api]` of the config. Decides
 //! nothing about readings: the agent does.
 
+mod accept;
 mod ask;
 mod connection;
+mod cursor;
+mod endpoints;
+mod events;
+mod follow;
+mod given;
 mod guard;
 mod health;
 pub mod limits;
 mod listen;
+mod names;
+pub mod openapi;
 mod page;
+mod parts;
 mod patient;
+mod places;
 pub(crate) mod problem;
 mod rates;
+mod routes;
 mod secret;
+mod time;
+mod types;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::response::{IntoResponse as _, Response};
 
 use axum::routing::get;
 use axum::{Router, middleware};
-use serde_json::Value;
+use forebay_core::query::Names;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -46,6 +57,9 @@ use crate::ports::Say;
 /// What routes are answered from.
 pub(crate) struct App {
     agent: Asker,
+    names: Names,
+    /// Streams that may still be followed.
+    streams: Arc<Semaphore>,
 }
 
 /// What happens when the port of the config is taken.
@@ -73,7 +87,7 @@ impl Api {
     /// # Errors
     /// A sentence: a file that does not do, an address that is taken.
     pub async fn start(
-        config: &ApiConfig,
+        (config, names): (&ApiConfig, Names),
         agent: Asker,
         taken: Taken,
         say: &Say,
@@ -89,9 +103,14 @@ impl Api {
             request_time: config.request_time,
             started: Instant::now(),
         };
+        let app = App {
+            agent,
+            names,
+            streams: Arc::new(Semaphore::new(config.streams)),
+        };
         let (stopping, stops) = watch::channel(false);
         let serving = Serving {
-            router: router(App { agent }, guard),
+            router: router(app, guard),
             tls,
             stopping: stops,
         };
@@ -158,9 +177,16 @@ impl Drop for Api {
 fn router(app: App, guard: Guard) -> Router {
     let guard = Arc::new(guard);
     Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/api/v1/status", get(status))
+        .route(endpoints::HEALTHZ.path, get(health::healthz))
+        .route(endpoints::READYZ.path, get(health::readyz))
+        .route(endpoints::STATUS.path, get(routes::status))
+        .route(endpoints::LEDGER.path, get(routes::ledger))
+        .route(endpoints::ALARMS.path, get(routes::alarms))
+        .route(endpoints::DEVICES.path, get(routes::devices))
+        .route(endpoints::DEVICE.path, get(routes::device))
+        .route(endpoints::STREAMS.path, get(routes::streams))
+        .route(endpoints::STREAM.path, get(follow::stream))
+        .route(endpoints::DOCUMENT.path, get(routes::document))
         .with_state(Arc::new(app))
         .merge(page::routes())
         .fallback(no_such_path)
@@ -169,18 +195,9 @@ fn router(app: App, guard: Guard) -> Router {
         .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
-async fn status(State(app): State<Arc<App>>) -> Result<Response, Problem> {
-    ask::status(&app).await.map(|status| json(&status))
-}
-
-fn json(value: &Value) -> Response {
-    ([(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
-}
-
-const PATHS: [&str; 4] = ["/", "/healthz", "/readyz", "/api/v1/status"];
-
 async fn no_such_path(uri: Uri) -> Problem {
-    let near = did_you_mean(uri.path(), PATHS);
+    let paths = endpoints::ALL.iter().map(|endpoint| endpoint.path);
+    let near = did_you_mean(uri.path(), paths.chain(endpoints::BESIDE));
     let path = shown(uri.path());
     let detail = format!("nothing is at {path}{near}; /api/v1/openapi.json names every path");
     Problem::new(Kind::NotFound, detail)

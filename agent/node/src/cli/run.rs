@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, names};
 use crate::api::{Api, Taken};
 use crate::config::Config;
 use crate::ports::Say;
@@ -78,10 +78,12 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
     ));
     let api = match &config.api {
         None => None,
-        Some(api) => match Api::start(api, agent.asker(), Taken::Refuse, &say).await {
-            Ok(api) => Some(api),
-            Err(text) => return agent.stop().await.and(Err(text)),
-        },
+        Some(api) => {
+            match Api::start((api, names(config)), agent.asker(), Taken::Refuse, &say).await {
+                Ok(api) => Some(api),
+                Err(text) => return agent.stop().await.and(Err(text)),
+            }
+        }
     };
     if let Some(page) = api.as_ref().and_then(Api::page) {
         say(&format!("page: {page}"));

@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::screen::Screen;
 use self::view::{ChannelRow, Counters, Frame, SPARK_VALUES};
-use crate::agent::{Agent, questions};
+use crate::agent::{Agent, names, questions};
 use crate::api::{Api, Taken};
 use crate::config::Config;
 use crate::mqtt::broker::EmbeddedBroker;
@@ -135,7 +135,9 @@ async fn start(args: &DemoArgs, dir: &Path) -> Result<Parts, String> {
     let upstream = UpstreamProcess::spawn(upstream, &say)?;
     let agent = Agent::start(&config, &say).await?;
     let api = match &config.api {
-        Some(api) => Some(Api::start(api, agent.asker(), Taken::AnyPort, &say).await?),
+        Some(api) => {
+            Some(Api::start((api, names(&config)), agent.asker(), Taken::AnyPort, &say).await?)
+        }
         None => None,
     };
     if let Some(page) = api.as_ref().and_then(Api::page) {
