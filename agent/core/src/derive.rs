@@ -34,16 +34,17 @@ use crate::checkpoint::{PipelineHash, Unit};
 use crate::clock::Heard;
 use crate::commit::GroupCommit;
 use crate::engine::config::{Emit, EngineConfig};
+use crate::engine::rolling::Rolling;
 use crate::engine::row::{Rows, StreamId};
 use crate::engine::{Batch, Engine, SeriesId};
 use crate::limits::ROW_BYTES_MAX;
-use crate::live::{LiveIndex, LiveTable, figure};
+use crate::live::{ChannelKey, LiveIndex, LiveTable, figure};
 use crate::log::block::{ReadingRecord, Row, Series};
 use crate::log::index::TimeIndex;
 use crate::log::key::TopicPartition;
 use crate::parked::{Parked, Waiting};
 use crate::record::{ClockRecord, ClockTrust};
-use crate::units::{Epoch, EventTime, Mono, Offset, PartitionId, TopicId};
+use crate::units::{Epoch, EventTime, Mono, Offset, PartitionId, Span, TopicId};
 
 /// What a series of a block is to the engine and to the newest readings; no id
 /// when the engine takes no more series.
@@ -342,6 +343,13 @@ impl Derive {
     pub fn watermark(&self, uid: DeviceUid) -> EventTime {
         let watermark = self.engine.watermark(&uid.to_string());
         watermark.unwrap_or(EventTime(i64::MIN))
+    }
+
+    /// Figures of the rolling window of a channel that ends at its newest reading.
+    pub fn rolling(&mut self, key: &ChannelKey, size: Span) -> Option<Rolling> {
+        let newest = self.live.get(key)?.time;
+        let device = key.uid.to_string();
+        self.engine.rolling((&device, &key.channel), size, newest)
     }
 
     /// What a series is to the engine; the same at every call.

@@ -19,7 +19,7 @@ use crate::ingest::Router;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::payload::GatewayName;
 pub use crate::query::QueryId;
-use crate::query::{Answer, Names, Query};
+use crate::query::{Answer, Names, PlanError, PlanRequest, Planned, Query};
 use crate::retention::SpaceConfig;
 use crate::store::{SegmentId, StoreError, StoreEvent, StoreOpened, WriteBatch};
 use crate::units::{Offset, PortId, Span};
@@ -100,6 +100,8 @@ pub enum Input<'a> {
         payload: &'a [u8],
     },
     Query(QueryId, Query),
+    /// What a reader beside the loop asks for; answered by [`Effect::Planned`] at once.
+    Plan(QueryId, PlanRequest),
     /// Answered by [`Effect::Answer`] as well, after some seconds at the latest.
     Device(QueryId, DeviceRequest),
     /// Readings that come in batches.
@@ -149,6 +151,7 @@ pub enum Effect {
     /// Drop the connection and start a new one.
     BrokerReset(DestinationId, ConnNo, String),
     Answer(QueryId, Answer),
+    Planned(QueryId, Result<Planned, PlanError>),
     /// A frame of a device's log, as `defmt` encoded it.
     DeviceLog {
         uid: DeviceUid,

@@ -275,6 +275,16 @@ pub const VIEW_MEETING_READINGS: u64 = 4096;
 pub const QUERIES_MAX: usize = 16;
 /// Lines in the answer to one query.
 pub const QUERY_LINES_MAX: usize = 10_000;
+/// Channels that one read beside the loop is of.
+pub const READ_KEYS_MAX: usize = 1024;
+/// Readings, windows or rows in the answer to one read: 16 bytes each of readings.
+pub const READ_ROWS_MAX: usize = 1 << 22;
+/// Readings of one time that may come on top, as they are never parted.
+pub const SAME_TIME_ROWS_MAX: usize = 65_536;
+/// Bytes of rows in the answer to one read, beside the last.
+pub const READ_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Gaps in the answer to one read.
+pub const GAPS_SHOWN_MAX: usize = 10_000;
 /// Readers of changes that wait for an answer at the same time.
 pub const FOLLOWERS_MAX: usize = 16;
 /// Rows in one answer of changes, and bytes of their lines after which it is full; the

@@ -10,6 +10,7 @@ mod device_view;
 mod devices;
 mod followers;
 mod forwarding;
+mod planned;
 mod space;
 mod start;
 mod status;
@@ -61,7 +62,7 @@ enum Reader {
     Build(u32, DeriveRead),
     Exchange(ExchangeRead, TopicPartition),
     Forward(DestinationId, TopicPartition),
-    Query(QueryId, Offset),
+    Query(QueryId),
     Table(QueryId),
     Follow(QueryId, TopicPartition),
 }
@@ -217,6 +218,7 @@ impl Gateway {
                 payload,
             } => self.on_forward(dest, |f| f.on_message(topic, payload, now.mono)),
             Input::Query(id, query) => self.on_query(id, &query, now.mono),
+            Input::Plan(id, request) => self.on_plan(id, request, now.utc),
             Input::Device(id, request) => self.on_device_request(id, &request, now.mono),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
             Input::Changes(source, batch) => self.changes.on_batch(source, batch),
@@ -405,9 +407,9 @@ impl Gateway {
                 }
             }
             Reader::Forward(dest, at) => self.on_forward(dest, |f| f.on_fetched(at, blocks)),
-            Reader::Query(id, from) => {
+            Reader::Query(id) => {
                 if let Some(job) = self.queries.get_mut(&id) {
-                    job.on_blocks(from, &blocks);
+                    job.on_blocks(&blocks);
                     self.step_query(id);
                 }
             }

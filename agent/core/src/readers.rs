@@ -33,15 +33,17 @@ use crate::derive::standing::Standing;
 use crate::derive::{Derive, Outlets, Place, Restored, Seat, Since};
 use crate::engine::STATE_VERSION;
 use crate::engine::config::EngineConfig;
+use crate::engine::rolling::Rolling;
 use crate::ingest::Router;
 use crate::layout::{Layouts, Stretch};
+use crate::live::ChannelKey;
 use crate::log::index::TimeIndex;
 use crate::log::key::{StoredBlock, TopicPartition};
 use crate::log::topic::{LATE, QUARANTINE, READINGS};
 use crate::log::walk::{Met, Walk};
 use crate::meta;
 use crate::topics::pipeline_hash;
-use crate::units::{EventTime, Mono, Offset, PartitionId, TopicId};
+use crate::units::{EventTime, Mono, Offset, PartitionId, Span, TopicId};
 
 /// Meta keys of how far derived topics have come: this, topic, `/`, partition.
 pub const DERIVE_META_PREFIX: &[u8] = b"derive/";
@@ -637,6 +639,14 @@ impl Readers {
     pub fn stage(&self, uid: DeviceUid) -> &Derive {
         let partition = self.layout().router.partition(uid);
         &self.stages[usize::from(partition.0)]
+    }
+
+    /// Figures of the rolling window of a channel that ends at its newest reading, where
+    /// an engine has them: see [`crate::engine::Engine::rolling`].
+    pub fn rolling(&mut self, key: &ChannelKey, size: Span) -> Option<Rolling> {
+        let partition = self.layout().router.partition(key.uid);
+        let stage = self.stages.get_mut(usize::from(partition.0))?;
+        stage.rolling(key, size)
     }
 
     /// Where readings of a device stand, as far as they were read, in order.

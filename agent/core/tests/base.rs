@@ -147,6 +147,7 @@ impl Run for Lab {
             | Effect::Publish { .. }
             | Effect::BrokerReset(..)
             | Effect::DeviceLog { .. }
+            | Effect::Planned(..)
             | Effect::Stop(_) => panic!("{effect:?}"),
         }
         Ok(())

@@ -129,6 +129,7 @@ impl Run for Lab {
             | Effect::Publish { .. }
             | Effect::BrokerReset(..)
             | Effect::DeviceLog { .. }
+            | Effect::Planned(..)
             | Effect::SourceStart { .. }
             | Effect::ChangesDurable { .. }
             | Effect::Stop(_) => panic!("{effect:?}"),

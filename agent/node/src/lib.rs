@@ -30,6 +30,8 @@ pub mod sources;
 
 pub mod upstream;
 
+pub mod reads;
+
 pub mod agent;
 
 pub mod promql;

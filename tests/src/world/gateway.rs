@@ -422,6 +422,7 @@ impl WorldGateway {
             } => broker.publish(now, (conn, send, topic, payload), dice),
             Effect::BrokerReset(_, conn, _) => broker.reset_gateway(now, conn, dice),
             Effect::Answer(id, answer) => self.answers.push((id, answer)),
+            Effect::Planned(..) => panic!("nobody asked for a plan"),
             Effect::DeviceLog { uid, frame, .. } => {
                 let uid = u64::from_be_bytes(uid.0);
                 let said = frame.get(1).map(|nth| log_frame(uid, *nth));

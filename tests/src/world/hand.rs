@@ -268,7 +268,10 @@ impl Hand {
                 Effect::SourceStart { .. } | Effect::ChangesDurable { .. } => {}
                 Effect::Note(note) => self.notes.push(note.0),
                 Effect::Answer(_, answer) => self.said = Some(answer),
-                Effect::Publish { .. } | Effect::BrokerReset(..) | Effect::DeviceLog { .. } => {
+                Effect::Publish { .. }
+                | Effect::BrokerReset(..)
+                | Effect::DeviceLog { .. }
+                | Effect::Planned(..) => {
                     panic!("nobody asked")
                 }
                 Effect::Stop(error) => panic!("the twin failed: {error}"),

@@ -202,6 +202,7 @@ impl Steps {
                     (self.answered, self.session) = (true, Some(answer.session));
                 }
                 Effect::Answer(_, answer) => self.status = answer.ok(),
+                Effect::Planned(..) => panic!("nobody asked for a plan"),
                 Effect::ChangesDurable { position, .. } => self.confirm(&position),
                 Effect::SourceStart { position, .. } => {
                     self.started = true;

@@ -183,6 +183,11 @@ impl Devices {
         self.all
     }
 
+    /// The verdicts of a device.
+    pub(super) fn counters_of(&self, device: DeviceId) -> Counters {
+        self.devices[device.index()].counters.counters()
+    }
+
     /// The verdicts over all devices.
     pub(super) fn total(&self) -> Counters {
         self.total.counters()

@@ -28,6 +28,7 @@ mod keyed;
 mod least;
 mod lookup;
 mod operator;
+pub mod rolling;
 mod route;
 pub mod row;
 mod rows;

@@ -10,7 +10,7 @@ use crate::engine::hopping::Hopping;
 use crate::engine::inner::{InnerRows, Span};
 use crate::engine::kernel::{self, Common, Kernel, Out, SourceRows, Turn};
 use crate::engine::keyed::{self, Keyed};
-use crate::engine::route::{Scope, Series};
+use crate::engine::route::{Scope, Series, Slot};
 use crate::engine::row::{Row, Stream, StreamId};
 use crate::engine::rows::LastRows;
 use crate::engine::session::Sessions;
@@ -117,6 +117,39 @@ impl Operator {
             },
             keyed: Keyed::new(spec, config),
             prefix: [PAGE_KEY, high, low],
+        }
+    }
+
+    /// What a line of a sliding window over readings reaches back to.
+    pub(super) fn reach(&self) -> Option<Reach> {
+        match &self.kind {
+            Kind::Sliding(kernel) => Some(kernel.rule()),
+            Kind::Tumbling(_)
+            | Kind::Hopping(_)
+            | Kind::Rows(_)
+            | Kind::Over(_)
+            | Kind::Session(_) => None,
+        }
+    }
+
+    /// The slot of an input whose key no table has a part in.
+    pub(super) fn plain_slot(&self, input: usize) -> Option<Slot> {
+        let is_plain = self.keyed.is_none();
+        self.common.routes.slot(input).filter(|_| is_plain)
+    }
+
+    /// Count, mean, min, max and sum of the sliding window that ends at `time`, where it
+    /// keeps both ends and no reading of it has left early.
+    pub(super) fn figures_at(&mut self, slot: Slot, time: i64) -> Option<[u64; 5]> {
+        let wants = self.common.wants;
+        match &mut self.kind {
+            Kind::Sliding(kernel) if wants.low || wants.high => kernel.look(slot, time),
+            Kind::Sliding(_)
+            | Kind::Tumbling(_)
+            | Kind::Hopping(_)
+            | Kind::Rows(_)
+            | Kind::Over(_)
+            | Kind::Session(_) => None,
         }
     }
 

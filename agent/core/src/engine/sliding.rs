@@ -175,7 +175,19 @@ pub(super) struct Sliding<H: History> {
 /// What is held goes at the end of time.
 const HELD_UNTIL: i64 = i64::MAX;
 
+impl Sliding<Tail> {
+    /// The figures of the window of a key that ends at `time`: count, mean, min, max and
+    /// sum; `None` where readings of it have left early.
+    pub(super) fn look(&mut self, slot: Slot, time: i64) -> Option<[u64; 5]> {
+        self.keys.get_mut(slot as usize)?.look(time, self.rule)
+    }
+}
+
 impl<H: History> Sliding<H> {
+    pub(super) fn rule(&self) -> H::Rule {
+        self.rule
+    }
+
     pub(super) fn new(rule: H::Rule, wants: Wants) -> Self {
         Self {
             rule,

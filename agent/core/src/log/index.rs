@@ -9,6 +9,8 @@ use crate::units::{EventTime, Offset};
 
 /// Entries that are kept as one value: at most 40 bytes each.
 const PAGE_ENTRIES: usize = 128;
+/// Most entries of one run of [`TimeIndex::runs`].
+pub const RUN_ENTRIES_MAX: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
@@ -99,6 +101,44 @@ impl TimeIndex {
         let run = rest[first..].iter().take_while(hit);
         let last = run.last()?;
         Some((rest[first].base.max(from), last.end))
+    }
+
+    /// All runs of offsets in `[from, until)` that may hold times in `[start, end)`, in
+    /// order, each with the smallest and largest time in it; one of at most
+    /// [`RUN_ENTRIES_MAX`] blocks, so that a reader who has enough can pass over the rest.
+    pub fn runs(
+        &self,
+        (from, until): (Offset, Offset),
+        (start, end): (EventTime, EventTime),
+        mut run: impl FnMut((Offset, Offset), (EventTime, EventTime)),
+    ) {
+        let after = self.entries.partition_point(|entry| entry.end <= from);
+        let inside = |entry: &&Entry| entry.base < until;
+        let mut open: Option<(Entry, usize)> = None;
+        let mut give = |entry: Entry| {
+            let offsets = (entry.base.max(from), entry.end.min(until));
+            run(offsets, (entry.time_min, entry.time_max));
+        };
+        for entry in self.entries[after..].iter().take_while(inside) {
+            if entry.time_max < start || entry.time_min >= end {
+                open.take().into_iter().for_each(|(entry, _)| give(entry));
+                continue;
+            }
+            open = match open {
+                Some((mut before, count)) if count < RUN_ENTRIES_MAX => {
+                    before.end = entry.end;
+                    before.time_min = before.time_min.min(entry.time_min);
+                    before.time_max = before.time_max.max(entry.time_max);
+                    Some((before, count + 1))
+                }
+                Some((before, _)) => {
+                    give(before);
+                    Some((*entry, 1))
+                }
+                None => Some((*entry, 1)),
+            };
+        }
+        open.into_iter().for_each(|(entry, _)| give(entry));
     }
 
     /// Smallest event time of what is at or after `from`.
@@ -209,6 +249,58 @@ mod tests {
         assert_eq!(run(0, 20, 30), None, "after everything");
         assert_eq!(run(25, 0, 100), None, "at the end");
         assert_eq!(index.latest(), Some(EventTime(19)));
+    }
+
+    #[test]
+    fn all_runs_are_found_by_time_and_offset() {
+        let mut index = TimeIndex::default();
+        for block in [
+            head(0, 10, (0, 9)),
+            head(10, 10, (10, 19)),
+            head(20, 5, (3, 4)),
+            head(25, 5, (20, 29)),
+        ] {
+            index.push(&block);
+        }
+        let runs = |from, until, start, end| {
+            let mut runs = Vec::new();
+            let times = (EventTime(start), EventTime(end));
+            index.runs((Offset(from), Offset(until)), times, |offsets, times| {
+                runs.push((offsets.0.0, offsets.1.0, times.0.0, times.1.0));
+            });
+            runs
+        };
+        assert_eq!(runs(0, 99, 0, 99), [(0, 30, 0, 29)], "all");
+        let apart = [(0, 10, 0, 9), (20, 25, 3, 4)];
+        assert_eq!(runs(0, 99, 3, 5), apart, "two that are apart");
+        assert_eq!(
+            runs(12, 22, 0, 99),
+            [(12, 22, 3, 19)],
+            "a part of the offsets"
+        );
+        assert_eq!(runs(0, 99, 30, 99), [], "after everything");
+        assert_eq!(runs(30, 99, 0, 99), [], "at the end");
+    }
+
+    #[test]
+    fn runs_have_so_many_blocks_at_the_most() {
+        for (blocks, want) in [
+            (RUN_ENTRIES_MAX - 1, 1),
+            (RUN_ENTRIES_MAX, 1),
+            (RUN_ENTRIES_MAX + 1, 2),
+        ] {
+            let mut index = TimeIndex::default();
+            for n in 0..blocks as u64 {
+                index.push(&head(n, 1, (n as i64, n as i64)));
+            }
+            let (mut runs, mut end) = (0, 0);
+            let all = (Offset(0), Offset(u64::MAX));
+            index.runs(all, (EventTime(0), EventTime(i64::MAX)), |offsets, _| {
+                assert_eq!(offsets.0.0, end);
+                (runs, end) = (runs + 1, offsets.1.0);
+            });
+            assert_eq!((runs, end), (want, blocks as u64), "{blocks}");
+        }
     }
 
     #[test]

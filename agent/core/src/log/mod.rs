@@ -13,6 +13,7 @@ pub mod index;
 pub mod key;
 pub mod merge;
 mod pack;
+pub mod pick;
 mod rows;
 pub mod scan;
 pub mod segment;

@@ -202,6 +202,29 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<Series>, Malformed> {
     Ok(out)
 }
 
+/// Shows device and channel of each series of a dictionary, without keeping them.
+///
+/// # Errors
+/// When the bytes are none.
+pub(super) fn each(
+    reader: &mut Reader<'_>,
+    mut visit: impl FnMut(DeviceUid, &str),
+) -> Result<(), Malformed> {
+    let count = reader.varint()?;
+    if count > SERIES_PER_BLOCK_MAX as u64 {
+        return Err(reader.malformed());
+    }
+    let mut sources: Vec<(DeviceUid, BootId)> = Vec::new();
+    for _ in 0..count {
+        let (uid, _) = read_source(reader, &mut sources)?;
+        reader.take(2)?;
+        let name = reader.text()?;
+        reader.text()?;
+        visit(uid, name);
+    }
+    Ok(())
+}
+
 fn read_source(
     reader: &mut Reader<'_>,
     sources: &mut Vec<(DeviceUid, BootId)>,

@@ -1,9 +1,9 @@
 //! Questions on their way through the log. Bound: [`QUERIES_MAX`] at the same time.
 
-use super::{Gateway, Reader, readings_of, status};
+use super::{Gateway, Reader, status};
 use crate::effect::{Effect, QueryId};
 use crate::limits::QUERIES_MAX;
-use crate::query::{Answer, Job, Query};
+use crate::query::{Job, Query};
 use crate::units::Mono;
 
 impl Gateway {
@@ -34,10 +34,8 @@ impl Gateway {
                     Err(text) => Err(Err(text)),
                 }
             }
-            Query::Rolling { channel, .. }
-            | Query::Rollup { channel, .. }
-            | Query::Readings { channel, .. } => {
-                self.start_query(query, &channel.device).map_err(Err)
+            Query::Rolling { .. } | Query::Rollup { .. } | Query::Readings { .. } => {
+                self.start_query(query).map_err(Err)
             }
         };
         match started {
@@ -49,34 +47,24 @@ impl Gateway {
         }
     }
 
-    fn start_query(&self, query: &Query, device: &str) -> Result<Job, String> {
+    fn start_query(&mut self, query: &Query) -> Result<Job, String> {
         if self.queries.len() >= QUERIES_MAX {
             return Err(format!(
                 "{QUERIES_MAX} queries are being answered: ask again in a moment"
             ));
         }
-        let names = &self.config.names;
-        let Some(uid) = names.find(device) else {
-            return Err(self.unknown_device(device));
-        };
-        // What the index names has been read: no further than the readers have come.
-        let behind = self.readers.behind(&self.commit);
-        let removed = |partition| self.retention.counts(readings_of(partition)).newest;
-        Job::start(query, (uid, names), &self.readers, (behind, removed))
+        self.job(query).map_err(|error| error.to_string())
     }
 
     pub(super) fn step_query(&mut self, id: QueryId) {
         let Some(job) = self.queries.get_mut(&id) else {
             return;
         };
-        match job.next_fetch(&self.readers) {
-            Some((partition, from)) => {
-                self.fetch(readings_of(partition), from, Reader::Query(id, from));
-            }
+        match job.next() {
+            Some((at, from, _)) => self.fetch(at, from, Reader::Query(id)),
             None => {
                 if let Some(job) = self.queries.remove(&id) {
-                    let answer: Answer = Ok(job.finish());
-                    self.effects.push_back(Effect::Answer(id, answer));
+                    self.effects.push_back(Effect::Answer(id, job.finish()));
                 }
             }
         }

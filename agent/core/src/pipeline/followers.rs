@@ -31,7 +31,7 @@ impl Gateway {
     }
 
     /// Which topic a name stands for.
-    fn follow_of(&self, request: &FollowRequest) -> Result<FollowOf, String> {
+    pub(super) fn follow_of(&self, request: &FollowRequest) -> Result<FollowOf, String> {
         let (named, table) = self.named(request)?;
         let names: BTreeMap<TopicId, &str> = self.topics.streams().collect();
         let name = |topic: TopicId| {
@@ -81,7 +81,7 @@ impl Gateway {
         }
     }
 
-    fn heads_of(&self, topic: TopicId) -> BTreeMap<PartitionId, Offset> {
+    pub(super) fn heads_of(&self, topic: TopicId) -> BTreeMap<PartitionId, Offset> {
         let heads = self.commit.heads().filter(|(at, _)| at.topic == topic);
         heads.map(|(at, head)| (at.partition, head)).collect()
     }

@@ -35,6 +35,7 @@ use crate::config::{Config, LogConfig, SyncMode, pipeline};
 use crate::devlog::DeviceLogs;
 use crate::local::{Asked, LocalSocket};
 use crate::ports::{MonoClock, Ports, Say};
+use crate::reads::{PLANS_MAX, Reads};
 use crate::store::{LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy};
 
 /// Events that may wait per channel; above it their sources wait.
@@ -74,6 +75,7 @@ pub struct Agent {
     task: tokio::task::JoinHandle<Result<(), String>>,
     _socket: LocalSocket,
     socket_path: PathBuf,
+    reads: Reads,
 }
 
 impl Agent {
@@ -102,6 +104,9 @@ impl Agent {
         )
         .map_err(|error| error.to_string())?;
 
+        let (plans, planned) = mpsc::channel(PLANS_MAX);
+        let (asked, questions) = mpsc::channel(EVENTS_MAX);
+        let reads = Reads::new(asked.clone(), plans, store.reads());
         let (store_sender, store_events) = mpsc::unbounded_channel();
         let store = StorageThread::spawn(
             Box::new(store),
@@ -120,7 +125,6 @@ impl Agent {
             say.clone(),
         );
         let (links, mqtt_events) = Links::start(config, &name)?;
-        let (asked, questions) = mpsc::channel(EVENTS_MAX);
         let (control, controls) = mpsc::channel(4);
         let socket_path = config.query.socket.clone();
         let socket = LocalSocket::serve(&socket_path, asked.clone())
@@ -141,10 +145,12 @@ impl Agent {
             mqtt: mqtt_events,
             sources: said,
             asked: questions,
+            plans: planned,
             control: controls,
         };
-        let runtime = Runtime::new(core, clock, say.clone(), outside);
+        let runtime = Runtime::new(core, clock, say.clone(), outside, reads.clone());
         Ok(Self {
+            reads,
             asked,
             control,
             task: tokio::spawn(runtime.run(events)),
@@ -163,6 +169,12 @@ impl Agent {
     #[must_use]
     pub fn asker(&self) -> Asker {
         Asker(self.asked.clone())
+    }
+
+    /// For questions beside the loop.
+    #[must_use]
+    pub fn handle(&self) -> Reads {
+        self.reads.clone()
     }
 
     /// Asks as the local socket does.

@@ -28,6 +28,7 @@ use crate::mqtt::publisher::{LinkEvent, OutMessage};
 use crate::ports::{
     MonoClock, PortEvent, PortEventKind, PortHandle, Ports, Say, clock_is_synchronised,
 };
+use crate::reads::{PlanAsked, PlanIds, Reads};
 use crate::sources::SourceSays;
 use crate::store::{Answer, Refused, Request, StorageThread};
 
@@ -67,6 +68,7 @@ pub(super) struct Events {
     pub mqtt: mpsc::Receiver<Heard>,
     pub sources: mpsc::Receiver<Said>,
     pub asked: mpsc::Receiver<Asked>,
+    pub plans: mpsc::Receiver<PlanAsked>,
     pub control: mpsc::Receiver<Control>,
 }
 
@@ -89,6 +91,9 @@ pub(super) struct Runtime {
     waiting: VecDeque<Request>,
     answers: BTreeMap<QueryId, Asker>,
     last_query: u64,
+    plans: PlanIds,
+    /// Reads the log for questions beside this loop.
+    reads: Reads,
     imports: BTreeMap<ImportId, oneshot::Sender<QueryAnswer>>,
     last_import: u64,
     awaited: Vec<(Wanted, oneshot::Sender<()>)>,
@@ -156,7 +161,13 @@ fn at(clock: &MonoClock, mono: Mono) -> Now {
 }
 
 impl Runtime {
-    pub(super) fn new(core: Gateway, clock: MonoClock, say: Say, outside: Outside) -> Self {
+    pub(super) fn new(
+        core: Gateway,
+        clock: MonoClock,
+        say: Say,
+        outside: Outside,
+        reads: Reads,
+    ) -> Self {
         let ids = outside.ports.ids();
         let handles = ids.filter_map(|id| Some((id, outside.ports.handle(id)?)));
         Self {
@@ -168,6 +179,8 @@ impl Runtime {
             waiting: VecDeque::new(),
             answers: BTreeMap::new(),
             last_query: 0,
+            plans: PlanIds::default(),
+            reads,
             imports: BTreeMap::new(),
             last_import: 0,
             awaited: Vec::new(),
@@ -217,6 +230,10 @@ impl Runtime {
             Some((dest, event)) = events.mqtt.recv() => self.on_mqtt(dest, event),
             Some(said) = events.sources.recv() => self.on_source(said),
             Some(asked) = events.asked.recv() => self.on_asked(asked),
+            Some(PlanAsked { request, answer }) = events.plans.recv() => {
+                let id = self.plans.ask(answer);
+                self.handle(Input::Plan(id, request));
+            }
             control = events.control.recv() => return self.on_control(control),
             () = tokio::time::sleep_until(wake.into()) => self.handle(Input::Deadline),
         }
@@ -307,6 +324,22 @@ impl Runtime {
                 return self.outside.logs.ask(request, asked.answer);
             }
             Ok(Question::Device(DeviceQuestion::Core(request))) => (Ok(request), About::Other),
+            Ok(Question::Query(
+                query @ (Query::Rolling { .. } | Query::Rollup { .. } | Query::Readings { .. }),
+            )) => {
+                let reads = self.reads.clone();
+                // It ends with its asker, or with the loop, which makes no more plans.
+                tokio::spawn(async move {
+                    let mut answer = asked.answer;
+                    let said = tokio::select! {
+                        said = reads.job(query) => said,
+                        () = answer.closed() => return,
+                    };
+                    // Who asked may have gone away.
+                    let _ = answer.send(said.map_err(|error| error.to_string()));
+                });
+                return;
+            }
             Ok(Question::Query(query)) => {
                 let about = if query == Query::Status {
                     About::Status
@@ -437,6 +470,7 @@ impl Runtime {
                 }
                 Effect::BrokerReset(dest, conn, why) => self.reset(dest, conn, &why),
                 Effect::Answer(id, answer) => self.answer(id, answer),
+                Effect::Planned(id, planned) => self.plans.answer(id, planned),
                 Effect::Imported(id, answer) => self.on_imported(id, answer),
                 Effect::SourceStart { source, position } => {
                     let trouble = self.outside.sources.start(source, position);

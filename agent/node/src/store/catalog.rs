@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use forebay_core::log::decode::decode_head;
 use forebay_core::log::key::{StoredBlock, TopicPartition};
@@ -15,6 +16,7 @@ use forebay_core::store::{Loss, SegmentId, SegmentInfo};
 use forebay_core::units::{Offset, TopicId};
 
 use super::names::segment_name;
+use super::reads::Places;
 use super::segment_file::SegmentFile;
 
 /// Segments that are kept open for reading.
@@ -25,7 +27,8 @@ const INDEXES_MAX: usize = 4;
 pub(super) struct Catalog {
     log_dir: PathBuf,
     segments: BTreeMap<SegmentId, SegmentInfo>,
-    places: BTreeMap<TopicPartition, BTreeMap<Offset, (Offset, SegmentId)>>,
+    /// Readers beside the storage thread hold it as it was.
+    places: Arc<Places>,
     /// The one used last stands last.
     open: Vec<(SegmentId, SegmentFile)>,
 }
@@ -35,7 +38,7 @@ impl Catalog {
         Self {
             log_dir: log_dir.to_owned(),
             segments: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: Arc::default(),
             open: Vec::new(),
         }
     }
@@ -47,7 +50,7 @@ impl Catalog {
                 topic: info.id.topic,
                 partition: range.partition,
             };
-            let ranges = self.places.entry(at).or_default();
+            let ranges = Arc::make_mut(&mut self.places).entry(at).or_default();
             ranges.insert(range.first, (range.end, info.id));
         }
         // A file of the same name may have been open.
@@ -68,7 +71,7 @@ impl Catalog {
                 topic: id.topic,
                 partition: range.partition,
             };
-            if let Some(ranges) = self.places.get_mut(&at) {
+            if let Some(ranges) = Arc::make_mut(&mut self.places).get_mut(&at) {
                 ranges.retain(|_, (_, of)| *of != id);
             }
         }
@@ -77,6 +80,11 @@ impl Catalog {
 
     pub(super) fn segments(&self) -> impl Iterator<Item = &SegmentInfo> {
         self.segments.values()
+    }
+
+    /// Where each offset stands, as of now.
+    pub(super) fn places(&self) -> Arc<Places> {
+        self.places.clone()
     }
 
     /// The runs of offsets of each partition, in order.

@@ -20,6 +20,7 @@ use forebay_core::units::{GenerationNo, Offset};
 use super::identity::Identity;
 use super::live::Live;
 use super::names::generation_name;
+use super::reads::Readable;
 use super::sealer::{Created, Done, SealInfo, Sealed, Sealer};
 use super::sled_db::{io_error, wait_until_closed};
 use super::unsealed::{RawSource, Source, Unsealed};
@@ -427,6 +428,15 @@ impl Generations {
         });
         fault::point("recover.closed");
         Ok(losses)
+    }
+
+    /// What is not sealed, oldest first, for readers beside the storage thread.
+    pub(super) fn readable(&self) -> Vec<Readable> {
+        let unsealed = self.unsealed.iter();
+        let unsealed = unsealed.map(|unsealed| Readable::from(&unsealed.source));
+        let live = self.live.as_ref();
+        let live = live.map(|live| Readable::Blocks(live.shared()));
+        unsealed.chain(live).collect()
     }
 
     /// Appends blocks of `at` from the one that holds `from`, or the first after it,

@@ -6,11 +6,13 @@
 //! small entry before each block that will come: the pages are there already, a block
 //! is written once, and the device takes less than half.
 //!
-//! Holds always: blocks stand in the order of writing, and the index says where.
-//! Bound: an index entry per block.
+//! Holds always: blocks stand in the order of writing, and the index says where. What is
+//! read comes from memory that the index shares with the pages of the database; sealing
+//! reads the database itself. Bound: an index entry per block.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use forebay_core::log::decode::decode_head;
@@ -19,7 +21,7 @@ use forebay_core::store::StoreError;
 use forebay_core::units::{GenerationNo, Offset};
 
 use super::names::generation_name;
-use super::sled_db::{SledDb, io_error};
+use super::sled_db::{SharedBytes, SledDb, io_error};
 use super::{OpenError, fault};
 
 const TREES: [&str; 1] = ["blocks"];
@@ -38,7 +40,7 @@ const BLOCK: u8 = 1;
 pub(super) struct Live {
     pub(super) generation: GenerationNo,
     db: SledDb,
-    index: BTreeMap<BlockKey, Stands>,
+    blocks: Arc<LiveBlocks>,
     next: u64,
     /// Bytes of its blocks.
     pub(super) bytes: u64,
@@ -46,12 +48,48 @@ pub(super) struct Live {
 }
 
 /// Where a block stands.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Stands {
     place: u64,
     /// Offset after its last record.
     end: Offset,
-    length: usize,
+    /// The same memory as in the page of the database.
+    bytes: SharedBytes,
+}
+
+/// The blocks of a generation, for readers on any thread; they stay readable when the
+/// database is closed.
+#[derive(Debug, Default)]
+pub(super) struct LiveBlocks {
+    index: RwLock<BTreeMap<BlockKey, Stands>>,
+}
+
+impl LiveBlocks {
+    fn index(&self) -> RwLockReadGuard<'_, BTreeMap<BlockKey, Stands>> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows blocks of `at` from the one that holds `from`, or the first after it, on,
+    /// until `visit` says no; true when it did. `visit` may not write to the store.
+    pub(super) fn read(
+        &self,
+        at: TopicPartition,
+        from: Offset,
+        visit: &mut dyn FnMut(StoredBlock) -> bool,
+    ) -> bool {
+        let index = self.index();
+        let key = |base, chunk| BlockKey { at, base, chunk };
+        let before = index.range(key(Offset(0), 0)..=key(from, u16::MAX));
+        let holding = before.last().filter(|(_, stands)| stands.end > from);
+        let first = holding.map_or(from, |(key, _)| key.base);
+        let mut rest = index.range(key(first, 0)..=key(Offset(u64::MAX), u16::MAX));
+        rest.any(|(key, stands)| {
+            !visit(StoredBlock {
+                key: *key,
+                bytes: stands.bytes.to_vec(),
+            })
+        })
+    }
 }
 
 impl Live {
@@ -80,7 +118,7 @@ impl Live {
         Ok(Self {
             generation,
             db,
-            index: BTreeMap::new(),
+            blocks: Arc::default(),
             next: 0,
             bytes: 0,
             since: Instant::now(),
@@ -89,7 +127,12 @@ impl Live {
 
     /// Number of blocks in it.
     pub(super) fn blocks(&self) -> usize {
-        self.index.len()
+        self.blocks.index().len()
+    }
+
+    /// Its blocks, for readers beside the storage thread.
+    pub(super) fn shared(&self) -> Arc<LiveBlocks> {
+        self.blocks.clone()
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -105,19 +148,25 @@ impl Live {
             .map(|place| key_of(place, BLOCK))
             .take(blocks.len())
             .collect();
-        let entries = keys.iter().zip(blocks);
-        let entries = entries.map(|(key, block)| (key.as_slice(), block.bytes.as_slice()));
-        self.db.insert_all(BLOCKS, entries)?;
-        for (place, block) in (self.next..).zip(blocks) {
+        let shared: Vec<SharedBytes> = blocks
+            .iter()
+            .map(|block| block.bytes.as_slice().into())
+            .collect();
+        let entries = keys.iter().map(|key| key.as_slice()).zip(&shared);
+        self.db.insert_shared(BLOCKS, entries)?;
+        let index = self.blocks.index.write();
+        let mut index = index.unwrap_or_else(PoisonError::into_inner);
+        for ((place, block), bytes) in (self.next..).zip(blocks).zip(shared) {
             let head = decode_head(block.key, &block.bytes);
             let stands = Stands {
                 place,
                 end: head.map_or(block.key.base, |head| head.end()),
-                length: block.bytes.len(),
+                bytes,
             };
-            self.index.insert(block.key, stands);
+            index.insert(block.key, stands);
             self.bytes += block.bytes.len() as u64;
         }
+        drop(index);
         self.next += blocks.len() as u64;
         Ok(())
     }
@@ -142,22 +191,15 @@ impl Live {
         bytes_max: usize,
         out: &mut Vec<StoredBlock>,
     ) -> Result<bool, StoreError> {
-        let key = |base, chunk| BlockKey { at, base, chunk };
-        let before = self.index.range(key(Offset(0), 0)..=key(from, u16::MAX));
-        let holding = before.last().filter(|(_, stands)| stands.end > from);
-        let first = holding.map_or(from, |(key, _)| key.base);
         let mut sum: usize = out.iter().map(|block| block.bytes.len()).sum();
-        for (key, stands) in self
-            .index
-            .range(key(first, 0)..=key(Offset(u64::MAX), u16::MAX))
-        {
-            if !out.is_empty() && sum + stands.length > bytes_max {
-                return Ok(true);
+        Ok(self.blocks.read(at, from, &mut |block| {
+            let fits = out.is_empty() || sum + block.bytes.len() <= bytes_max;
+            if fits {
+                sum += block.bytes.len();
+                out.push(block);
             }
-            sum += stands.length;
-            out.push(self.get(*key, *stands)?);
-        }
-        Ok(false)
+            fits
+        }))
     }
 
     /// Shows all blocks in key order until `visit` fails.
@@ -168,14 +210,14 @@ impl Live {
         &self,
         mut visit: impl FnMut(StoredBlock) -> std::io::Result<()>,
     ) -> Result<(), StoreError> {
-        for (key, stands) in &self.index {
-            let block = self.get(*key, *stands)?;
+        for (key, stands) in &*self.blocks.index() {
+            let block = self.get(*key, stands)?;
             visit(block).map_err(|error| io_error("seal", &error))?;
         }
         Ok(())
     }
 
-    fn get(&self, key: BlockKey, stands: Stands) -> Result<StoredBlock, StoreError> {
+    fn get(&self, key: BlockKey, stands: &Stands) -> Result<StoredBlock, StoreError> {
         let bytes = self.db.get(BLOCKS, &key_of(stands.place, BLOCK))?;
         let bytes = bytes.ok_or_else(|| StoreError {
             doing: "read",

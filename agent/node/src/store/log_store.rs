@@ -25,6 +25,7 @@ use super::identity::Identity;
 use super::meta_db::{MetaDb, covers, told};
 use super::names::{remove_all, segment_name};
 use super::opening::{self, Found};
+use super::reads::{LogReads, View};
 use super::sealer::SealInfo;
 use super::sled_db::io_error;
 use super::{DirLock, OpenError, StoreSettings, fault, sync_dir};
@@ -56,6 +57,7 @@ pub struct LogStore {
     events: VecDeque<StoreEvent>,
     /// Damaged blocks that reading met.
     met: RefCell<Met>,
+    reads: LogReads,
     _lock: DirLock,
 }
 
@@ -130,7 +132,7 @@ impl LogStore {
         let unsealed = (found.unsealed, found.last_generation);
         let store = Self {
             data_dir: data_dir.to_owned(),
-            log_dir,
+            log_dir: log_dir.clone(),
             info,
             meta,
             // With the first sync: who is told may be killed before that.
@@ -144,9 +146,25 @@ impl LogStore {
             unsealable: false,
             events: VecDeque::new(),
             met: RefCell::default(),
+            reads: LogReads::new(&log_dir),
             _lock: lock,
         };
+        store.show();
         Ok((store, opened))
+    }
+
+    /// The log for readers on other threads.
+    #[must_use]
+    pub fn reads(&self) -> LogReads {
+        self.reads.clone()
+    }
+
+    /// Shows readers on other threads what there is now.
+    fn show(&self) {
+        self.reads.show(View {
+            places: self.catalog.borrow().places(),
+            unsealed: self.generations.readable(),
+        });
     }
 
     #[must_use]
@@ -194,14 +212,17 @@ impl LogStore {
         self.sync_blocks()?;
         let rolled = self.generations.roll();
         self.take_news();
+        self.show();
         rolled
     }
 
     /// What was sealed is read from its segments from now on.
     fn take_news(&mut self) {
+        let mut is_new = false;
         while let Some(news) = self.generations.poll_news() {
             match news {
                 News::Sealed(infos) => {
+                    is_new = true;
                     for info in &infos {
                         self.catalog.get_mut().add(info.clone());
                     }
@@ -223,6 +244,9 @@ impl LogStore {
                     self.events.push_back(StoreEvent::Note(text));
                 }
             }
+        }
+        if is_new {
+            self.show();
         }
     }
 
@@ -298,6 +322,10 @@ impl Store for LogStore {
         self.events.extend(notes.into_iter().map(StoreEvent::Note));
         let recovered = self.generations.recover(&self.synced);
         self.take_news();
+        // What was given up stays readable as it was until it is read by position.
+        if recovered.is_ok() {
+            self.show();
+        }
         let losses = recovered?.into_iter();
         self.events.extend(losses.map(StoreEvent::Lost));
         Ok(())
@@ -344,6 +372,7 @@ impl Store for LogStore {
             self.catalog.get_mut().remove(*id);
             fault::point("remove.unlinked");
         }
+        self.show();
         sync_dir(&self.log_dir).map_err(|error| io_error("remove", &error))?;
         self.events
             .push_back(StoreEvent::Removed(segments.to_vec()));

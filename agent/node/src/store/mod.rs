@@ -16,11 +16,14 @@ mod samples;
 mod segment_file;
 mod sled_db;
 
+mod live;
+mod unsealed;
+
+mod reads;
+
 mod catalog;
 mod copied;
-mod live;
 mod meta_db;
-mod unsealed;
 
 mod opening;
 mod sealer;
@@ -42,6 +45,7 @@ pub use log_store::LogStore;
 pub use names::segment_name;
 pub use raw::{Chosen, RawBlock, choose, search};
 pub use reader::{LogReader, Part, Place, State};
+pub use reads::{LogReads, ReadPart};
 pub use repair::{Repaired, repair};
 pub use segment_file::{SegmentFile, SegmentWriter, sealed_now};
 pub use sled_db::{Entry, SledDb, VALUE_BYTES_MAX, Write};

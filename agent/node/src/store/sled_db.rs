@@ -49,6 +49,9 @@ pub struct Write<'a> {
     pub must_be_new: bool,
 }
 
+/// Bytes that a database and others hold in one piece of memory.
+pub(super) type SharedBytes = sled::IVec;
+
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
@@ -166,6 +169,27 @@ impl SledDb {
         for (key, value) in entries {
             check_bounds(key, value.len());
             batch.insert(key, value);
+        }
+        self.apply(tree, batch)
+    }
+
+    /// As [`SledDb::insert_all`], with values whose memory the database shares.
+    ///
+    /// # Errors
+    /// When sled fails; see the module's text.
+    ///
+    /// # Panics
+    /// When a key or value is longer than the bounds above.
+    pub(super) fn insert_shared<'a>(
+        &mut self,
+        tree: usize,
+        entries: impl Iterator<Item = (&'a [u8], &'a SharedBytes)>,
+    ) -> Result<(), StoreError> {
+        self.refuse_when_failed()?;
+        let mut batch = sled::Batch::default();
+        for (key, value) in entries {
+            check_bounds(key, value.len());
+            batch.insert(key, value.clone());
         }
         self.apply(tree, batch)
     }

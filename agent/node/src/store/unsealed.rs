@@ -81,6 +81,28 @@ impl Source {
 }
 
 impl RawSource {
+    /// Shows blocks of `at` as [`super::live::LiveBlocks::read`] does.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) fn each(
+        &self,
+        at: TopicPartition,
+        from: Offset,
+        visit: &mut dyn FnMut(StoredBlock) -> bool,
+    ) -> Result<bool, StoreError> {
+        let first = self
+            .blocks
+            .partition_point(|b| b.key.at < at || (b.key.at == at && b.head.end() <= from));
+        for block in self.blocks[first..].iter().take_while(|b| b.key.at == at) {
+            let read = read_block(&self.files, block);
+            if !visit(read.map_err(|error| io_error("read", &error))?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn read(
         &self,
         at: TopicPartition,

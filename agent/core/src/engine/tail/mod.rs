@@ -194,6 +194,30 @@ impl Tail {
     }
 }
 
+/// What [`Tail::look`] gives.
+const LOOKED: [Aggregate; 5] = [
+    Aggregate::Count,
+    Aggregate::Mean,
+    Aggregate::Min,
+    Aggregate::Max,
+    Aggregate::Sum,
+];
+
+impl Tail {
+    /// The figures of the window that ends at `until`, which is not before the watermark,
+    /// as cells: count, mean, min, max and sum. The cursor goes back to where it was, so
+    /// that nobody sees that somebody has looked. `None` where readings of the window have
+    /// left early.
+    pub(super) fn look(&mut self, until: i64, reach: Reach) -> Option<[u64; 5]> {
+        let before = self.until;
+        let mut cells = Vec::with_capacity(LOOKED.len());
+        self.figures_at(until, reach, &LOOKED, &mut cells);
+        let is_truncated = self.is_truncated(reach);
+        self.move_to(before, reach);
+        cells.try_into().ok().filter(|_| !is_truncated)
+    }
+}
+
 /// The k-th smallest of what is covered needs all of it in order again.
 #[cold]
 fn sort(inside: &mut Inside, list: &List, from: Place, to: Place) {

@@ -1,0 +1,201 @@
+//! A question whose answer is an object, being answered: a scan of what its plan names,
+//! and the words around it.
+//!
+//! Bound: [`QUERY_LINES_MAX`] lines; of more, the newest. Knows no store and no socket.
+
+use forebay_wire::message::Quality;
+use serde_json::{Value, json};
+
+use super::columns::{Columns, ColumnsFold, ColumnsWant};
+use super::figures::FigureValues;
+use super::plan::{Plan, PlanChannel};
+use super::scan::Scan;
+use super::windows::{WholeFold, WindowsFold, WindowsWant};
+use super::{Answer, Query};
+use crate::limits::QUERY_LINES_MAX;
+use crate::log::key::{StoredBlock, TopicPartition};
+use crate::record::quality_name;
+use crate::units::{EventTime, Offset, Span};
+use crate::utc::time_value;
+
+#[derive(Debug)]
+enum Of {
+    /// With the engine's figures there is nothing to read.
+    Rolling(Span, Option<FigureValues>, Scan<WholeFold>),
+    Rollup(Span, Scan<WindowsFold>),
+    Readings(Scan<ColumnsFold>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Job {
+    channel: PlanChannel,
+    range: (EventTime, EventTime),
+    behind: u64,
+    complete_from: Option<EventTime>,
+    of: Of,
+}
+
+impl Job {
+    /// Starts to answer `query` by a plan of its one channel; `None` when the query is none
+    /// that a job answers.
+    #[must_use]
+    pub fn start(query: &Query, plan: Plan) -> Option<Self> {
+        let channel = plan.channels.into_iter().next()?;
+        let key = [channel.key.clone()];
+        let of = match query {
+            Query::Rolling { size, .. } => {
+                let figures = plan.rolling.map(|rolling| rolling.0);
+                let reads = plan.reads.into_iter().filter(|_| figures.is_none());
+                let fold = WholeFold::new((plan.range.start, plan.range.end));
+                Of::Rolling(*size, figures, Scan::new(key, reads, false, fold))
+            }
+            Query::Rollup { size, .. } => {
+                let want = WindowsWant {
+                    size: *size,
+                    range: plan.range.clone(),
+                    windows_max: QUERY_LINES_MAX,
+                    newest_first: true,
+                };
+                let fold = WindowsFold::new(1, want);
+                Of::Rollup(*size, Scan::new(key, plan.reads, true, fold))
+            }
+            Query::Readings { .. } => {
+                let want = ColumnsWant {
+                    range: plan.range.clone(),
+                    detail: true,
+                    gaps: false,
+                    rows_max: QUERY_LINES_MAX,
+                    newest_first: true,
+                };
+                let fold = ColumnsFold::new(key.clone(), want);
+                Of::Readings(Scan::new(key, plan.reads, true, fold))
+            }
+            Query::Status
+            | Query::DeadLetters
+            | Query::RetryDeadLetters { .. }
+            | Query::Follow(_)
+            | Query::Views
+            | Query::RebuildView { .. }
+            | Query::DropView { .. }
+            | Query::Tables
+            | Query::Table { .. }
+            | Query::TableHistory { .. } => return None,
+        };
+        Some(Self {
+            channel,
+            range: (plan.range.start, plan.range.end),
+            behind: plan.behind,
+            complete_from: plan.complete_from,
+            of,
+        })
+    }
+
+    /// The next read of the log, as [`Scan::next`].
+    pub fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+        match &mut self.of {
+            Of::Rolling(_, _, scan) => scan.next(),
+            Of::Rollup(_, scan) => scan.next(),
+            Of::Readings(scan) => scan.next(),
+        }
+    }
+
+    /// Takes what that read brought, as [`Scan::on_blocks`].
+    pub fn on_blocks(&mut self, blocks: &[StoredBlock]) {
+        match &mut self.of {
+            Of::Rolling(_, _, scan) => scan.on_blocks(blocks),
+            Of::Rollup(_, scan) => scan.on_blocks(blocks),
+            Of::Readings(scan) => scan.on_blocks(blocks),
+        }
+    }
+
+    /// The same, as [`Scan::on_read`].
+    pub fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
+        match &mut self.of {
+            Of::Rolling(_, _, scan) => scan.on_read(blocks, next),
+            Of::Rollup(_, scan) => scan.on_read(blocks, next),
+            Of::Readings(scan) => scan.on_read(blocks, next),
+        }
+    }
+
+    /// What was removed while it was read: nothing before this time is sure to be there.
+    pub fn on_removed(&mut self, complete_from: EventTime) {
+        self.complete_from = self.complete_from.max(Some(complete_from));
+    }
+
+    /// The answer, once [`Job::next`] has nothing more.
+    ///
+    /// # Errors
+    /// A sentence, where there are too many readings of one time.
+    pub fn finish(self) -> Answer {
+        let mut answer = json!({
+            "device": &*self.channel.device,
+            "channel": &*self.channel.key.channel,
+            "unit": &*self.channel.live.unit,
+        });
+        if self.behind > 0 {
+            answer["readings_not_read_yet"] = json!(self.behind);
+        }
+        if let Some(from) = self.complete_from.filter(|from| *from > self.range.0) {
+            answer["complete_from"] = time_value(from);
+        }
+        let PlanChannel {
+            live, watermark, ..
+        } = &self.channel;
+        match self.of {
+            Of::Rolling(size, figures, scan) => {
+                let figures = figures.unwrap_or_else(|| scan.finish().finish().values());
+                answer["time"] = time_value(live.time);
+                answer["window_us"] = json!(size.0);
+                figures.write(&mut answer);
+                answer["preliminary"] = json!(live.time >= *watermark);
+            }
+            Of::Rollup(size, scan) => {
+                let (windows, _, _) = scan.finish().finish();
+                let lines = windows.iter().flatten().map(|(start, figures)| {
+                    let end = EventTime(start.0.saturating_add(size.0));
+                    let mut line = json!({ "start": time_value(*start), "end": time_value(end) });
+                    figures.values().write(&mut line);
+                    line["preliminary"] = json!(end > *watermark);
+                    line
+                });
+                answer["size_us"] = json!(size.0);
+                answer["windows"] = lines.collect();
+            }
+            Of::Readings(scan) => {
+                let got = scan.finish().finish().map_err(|_| {
+                    String::from("too many readings have one time: ask for a shorter range")
+                })?;
+                let lines = got.columns.iter().flat_map(reading_lines);
+                answer["readings"] = lines.collect();
+                answer["older_left_out"] = json!(got.left_out);
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn reading_lines(columns: &Columns) -> impl Iterator<Item = Value> + '_ {
+    let detail = columns.detail.iter().flat_map(|detail| {
+        let ids = detail.boot.iter().zip(&detail.ordinal);
+        ids.zip(detail.uncertainty_us.iter().zip(&detail.quality))
+    });
+    let readings = columns.times.iter().zip(&columns.values).zip(detail);
+    readings.map(
+        |((time, value), ((boot, ordinal), (uncertainty_us, quality)))| {
+            // A value that is none: a fault, or what the sensor itself called no number.
+            let has_value = *quality == Quality::Ok && !value.is_nan();
+            let mut line = json!({
+                "time": time_value(EventTime(*time)),
+                "value": has_value.then_some(*value),
+                "boot": boot.0,
+                "ordinal": ordinal.0,
+                "uncertainty_us": uncertainty_us,
+            });
+            if !has_value {
+                line["quality"] = json!(quality_name(*quality));
+            }
+            line
+        },
+    )
+}
