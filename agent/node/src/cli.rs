@@ -1,16 +1,18 @@
 //! The command line: one verb per command, each with an example in its help.
 //! Decides nothing; the verbs do.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _};
 
 use crate::config::check::{self, CheckArgs};
 use crate::config::reference;
 use crate::demo::{self, DemoArgs};
+use crate::exit::Exit;
 use crate::ingest_cmd::{self, IngestArgs};
 use crate::mqtt::settings::broker_files;
+use crate::shell::colour::ColorWhen;
+use crate::shell::output;
 use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
 use crate::verify::{self, VerifyArgs};
@@ -20,6 +22,7 @@ mod device;
 mod forward;
 mod ledger;
 mod log;
+mod pages;
 mod query;
 mod replay;
 mod run;
@@ -34,10 +37,17 @@ const CONFIG_DEFAULT: &str = "forebay.toml";
 
 /// Keeps sensor readings, computes windows over them and sends them on
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version, after_help = "Start with: forebay demo")]
+#[command(name = "forebay", version, after_help = after_help())]
 struct Cli {
+    /// When to use colours
+    #[arg(long, value_enum, global = true, value_name = "WHEN", default_value_t)]
+    color: ColorWhen,
     #[command(subcommand)]
     verb: Verb,
+}
+
+fn after_help() -> String {
+    format!("Start with: forebay demo\n\n{}", Exit::help())
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,6 +87,8 @@ enum Verb {
     /// Works with the devices of a running agent, or makes some
     #[command(subcommand)]
     Device(device::DeviceVerb),
+    Completions(pages::CompletionsArgs),
+    Man(pages::ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,7 +102,9 @@ enum ConfigVerb {
 /// Runs what the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::parse().verb {
+    let cli = parse();
+    cli.color.set();
+    match cli.verb {
         Verb::Demo(args) => demo::run(&args),
         Verb::Run(args) => run::run(&args),
         Verb::Upstream(args) => upstream::run(&args),
@@ -108,12 +122,40 @@ pub fn main() -> ExitCode {
         Verb::Selftest(args) => selftest::run(&args),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args, broker_files),
-        Verb::Config(ConfigVerb::Reference) => {
-            let _ = io::stdout().write_all(reference().as_bytes());
-            ExitCode::SUCCESS
-        }
+        Verb::Config(ConfigVerb::Reference) => output::print(&reference()),
         Verb::Device(verb) => device::run(&verb),
+        Verb::Completions(args) => pages::completions(&args, Cli::command()),
+        Verb::Man(args) => pages::man(&args, Cli::command()),
     }
+}
+
+/// Reads the command line. What `--color` says holds for what clap itself prints, too;
+/// it honours NO_COLOR and CLICOLOR_FORCE by itself.
+fn parse() -> Cli {
+    let colour = match colour_asked(std::env::args().skip(1)) {
+        Some(ColorWhen::Always) => clap::ColorChoice::Always,
+        Some(ColorWhen::Never) => clap::ColorChoice::Never,
+        Some(ColorWhen::Auto) | None => clap::ColorChoice::Auto,
+    };
+    let matches = Cli::command().color(colour).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// What the command line says of colours, before it is read as a whole.
+fn colour_asked(args: impl Iterator<Item = String>) -> Option<ColorWhen> {
+    let mut asked = None;
+    let mut is_next = false;
+    for arg in args.take_while(|arg| arg != "--") {
+        let value = match arg.strip_prefix("--color=") {
+            Some(value) => Some(value),
+            None => is_next.then_some(arg.as_str()),
+        };
+        is_next = arg == "--color";
+        if let Some(value) = value {
+            asked = ColorWhen::from_str(value, false).ok();
+        }
+    }
+    asked
 }
 
 #[cfg(test)]
@@ -137,6 +179,21 @@ mod tests {
         for mut command in leaves(Cli::command()) {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{}: {help}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn colours_are_asked_for_before_or_behind_the_verb() {
+        for (line, want) in [
+            ("status", None),
+            ("--color always status", Some(ColorWhen::Always)),
+            ("status --color=never", Some(ColorWhen::Never)),
+            ("status --color", None),
+            ("status --color blue", None),
+            ("status -- --color=never", None),
+        ] {
+            let asked = colour_asked(line.split(' ').map(String::from));
+            assert_eq!(asked, want, "{line}");
         }
     }
 

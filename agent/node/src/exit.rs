@@ -72,8 +72,7 @@ impl Exit {
         let mut out = String::from(
             "# Exit codes\n\n\
              What every `forebay` command ends with. Written by `agent/node/src/exit.rs`; \
-             `cargo test -p forebay` compares, and `FOREBAY_WRITE_DOCS=1 cargo test -p forebay \
-             docs` writes it.\n\n\
+             `FOREBAY_WRITE_DOCS=1 cargo test -p forebay --lib docs_of` writes it anew.\n\n\
              | code | meaning |\n|---|---|\n",
         );
         for exit in Self::ALL {
@@ -118,10 +117,16 @@ impl Failure {
         Self { exit, text }
     }
 
-    /// The command line or the config is wrong.
+    /// The command line, the config, or what they point at is wrong.
     #[must_use]
     pub fn usage(text: impl Into<String>) -> Self {
         Self::new(Exit::Usage, text)
+    }
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        failure.text
     }
 }
 
@@ -140,6 +145,12 @@ impl std::fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn docs_of_exit_codes_are_current() {
+        let written = crate::shell::docs::checked("exit-codes.md", &Exit::page());
+        assert_eq!(written, Ok(()));
+    }
 
     #[test]
     fn numbers_are_those_of_the_page() {

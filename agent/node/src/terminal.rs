@@ -6,25 +6,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::config::duration;
+use crate::exit::Exit;
+use crate::shell::output;
 
-/// Exit code for a config that is wrong.
-pub const EXIT_CONFIG: u8 = 2;
-
-/// Prints to standard output. A reader that went away, as `head` does, ends the
-/// command without a word.
+/// Prints to standard output. A reader that went away, as `head` does, has seen enough:
+/// the command ends well and without a word.
 pub fn print_line(text: &str) -> ExitCode {
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    output::print(&format!("{text}\n"))
 }
 
 /// Says what is wrong, on standard error.
 pub fn fail(text: &str) -> ExitCode {
     // When even this cannot be written, the exit code remains.
     let _ = writeln!(std::io::stderr(), "forebay: {text}");
-    ExitCode::FAILURE
+    Exit::Failed.into()
 }
 
 /// A length of time of the process's own clocks, such as `20s`.

@@ -178,7 +178,7 @@ fn a_device_that_is_away_gets_kept_settings_when_it_is_back_and_no_orders() {
 #[test]
 fn what_cannot_be_done_is_said_with_what_there_is() {
     let site = site();
-    let nobody = site.refused(&["device", "ls"]);
+    let nobody = site.ended(&["device", "ls"], 3);
     assert!(nobody.contains("nobody answers at"), "{nobody}");
     let _devices = devices(&site);
     let agent = site.agent();

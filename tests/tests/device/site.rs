@@ -65,8 +65,13 @@ impl Site {
 
     /// The sentence of a command that ends with exit code 1.
     pub(crate) fn refused(&self, args: &[&str]) -> String {
+        self.ended(args, 1)
+    }
+
+    /// The sentence of a command that ends with this code.
+    pub(crate) fn ended(&self, args: &[&str], code: i32) -> String {
         let output = self.run(args);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
     }
 

@@ -118,7 +118,7 @@ fn bad_lines_are_named_and_cost_no_other() {
         00000000000000ab,t,2026-03-01T00:02:00Z,2.5,degC,ok";
     site.file("in.csv", text);
     let ended = site.ingest("in.csv", &["--json"]);
-    assert_eq!(ended.code, 1, "{ended:?}");
+    assert_eq!(ended.code, 4, "{ended:?}");
     let summary = ended.json();
     assert_eq!((&summary["taken"], &summary["bad"]), (&json!(3), &json!(3)));
     let lines: Vec<_> = summary["bad_lines"]

@@ -30,8 +30,10 @@ use forebay_core::views::{
 use serde_json::json;
 
 use crate::config::Config;
+use crate::exit::Failure;
+use crate::shell::output;
 use crate::store::{LogReader, LogStore, OpenError};
-use crate::terminal::{EXIT_CONFIG, fail, print_line};
+use crate::terminal::print_line;
 
 /// Version of the file, its first byte.
 const VERSION: u8 = 1;
@@ -122,10 +124,7 @@ pub(super) fn run(verb: &CheckpointVerb) -> ExitCode {
             kept.entries.len(),
             kept.bytes()
         )),
-        Err(text) => {
-            fail(&text);
-            ExitCode::from(EXIT_CONFIG)
-        }
+        Err(text) => output::failed(&Failure::usage(text)),
     }
 }
 

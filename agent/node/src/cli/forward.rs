@@ -8,10 +8,10 @@ use clap::{Args, Subcommand};
 use forebay_core::query::Query;
 use serde_json::Value;
 
-use super::query::Target;
+use super::query::{Listed, Target};
 use crate::agent::questions;
-use crate::table::columns;
-use crate::terminal::{fail, print_line};
+use crate::shell::{output, sheets};
+use crate::terminal::print_line;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ForwardVerb {
@@ -22,7 +22,7 @@ Example:
 
 They were refused again and again and passed over, so that they hold up nothing. They stay in
 the log as long as its quota allows.")]
-    Ls(Target),
+    Ls(Listed),
     /// Sends them once more; what the broker takes is off the list
     #[command(after_help = "\
 Example:
@@ -44,7 +44,10 @@ pub(super) struct RetryArgs {
 /// Asks and shows.
 pub(super) fn run(verb: &ForwardVerb) -> ExitCode {
     let (target, query) = match verb {
-        ForwardVerb::Ls(target) => (target, Query::DeadLetters),
+        ForwardVerb::Ls(listed) => {
+            let request = questions::write(&Query::DeadLetters);
+            return listed.show(&request, &sheets::PARKED, text);
+        }
         ForwardVerb::Retry(RetryArgs { to, target }) => {
             let destination = to.clone();
             (target, Query::RetryDeadLetters { destination })
@@ -52,14 +55,9 @@ pub(super) fn run(verb: &ForwardVerb) -> ExitCode {
     };
     match target.ask(&questions::write(&query)) {
         Ok(answer) if target.json => print_line(&answer.to_string()),
-        Ok(answer) => show(&answer),
-        Err(text) => fail(&text),
+        Ok(answer) => print_line(&text(&answer)),
+        Err(failure) => output::failed(&failure),
     }
-}
-
-/// Prints an answer to either.
-pub(super) fn show(answer: &Value) -> ExitCode {
-    print_line(&text(answer))
 }
 
 fn text(answer: &Value) -> String {
@@ -70,39 +68,7 @@ fn text(answer: &Value) -> String {
             _ => format!("{records} records are sent once more"),
         };
     }
-    let letters = answer["parked"].as_array();
-    let letters: Vec<&Value> = letters.into_iter().flatten().collect();
-    if letters.is_empty() {
-        return String::from("nothing is parked");
-    }
-    let head = [
-        "destination",
-        "stream",
-        "partition",
-        "first",
-        "last",
-        "reason",
-    ];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    rows.extend(letters.iter().map(|letter| row(letter)));
-    columns(&rows)
-}
-
-fn row(letter: &Value) -> Vec<String> {
-    let text = |name: &str| letter[name].as_str().unwrap_or("-").to_owned();
-    let number = |name: &str| {
-        letter[name]
-            .as_u64()
-            .map_or(String::from("-"), |n| n.to_string())
-    };
-    vec![
-        text("destination"),
-        text("stream"),
-        number("partition"),
-        number("first_offset"),
-        number("last_offset"),
-        text("reason"),
-    ]
+    sheets::PARKED.text(answer)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! `forebay query` and `forebay status`: asks the running agent over its local
-//! socket and shows the answer, as a table or as JSON.
+//! socket and shows the answer, as a table, JSON or CSV.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,12 +9,14 @@ use forebay_core::query::{ChannelName, Query, TimeRange};
 use forebay_core::units::{EventTime, Span};
 use serde_json::Value;
 
-use super::CONFIG_DEFAULT;
+use super::{CONFIG_DEFAULT, show};
 use crate::agent::questions;
 use crate::config::Config;
 use crate::config::duration;
+use crate::exit::Failure;
 use crate::local;
-use crate::terminal::{fail, print_line};
+use crate::shell::output::{self, Csv, Form, Sheet};
+use crate::shell::{sheets, when};
 use crate::upstream;
 
 /// Which running process to ask.
@@ -32,11 +34,12 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn socket(&self) -> Result<PathBuf, String> {
+    pub(super) fn socket(&self) -> Result<PathBuf, Failure> {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());
         }
-        let config = Config::load(&self.config).map_err(|error| error.to_string())?;
+        let config =
+            Config::load(&self.config).map_err(|error| Failure::usage(error.to_string()))?;
         Ok(match config.upstream {
             // A config of a receiver only: that is who is meant.
             Some(upstream) if config.agent.gateway.is_none() => upstream.socket,
@@ -44,8 +47,36 @@ impl Target {
         })
     }
 
-    pub(super) fn ask(&self, request: &Value) -> Result<Value, String> {
+    pub(super) fn ask(&self, request: &Value) -> Result<Value, Failure> {
         local::ask(&self.socket()?, request)
+    }
+}
+
+/// Which running process to ask, and how to show a table of its answer.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Listed {
+    #[command(flatten)]
+    pub(super) target: Target,
+    #[command(flatten)]
+    csv: Csv,
+}
+
+impl Listed {
+    pub(super) fn form(&self) -> Form {
+        self.csv.form(self.target.json)
+    }
+
+    /// Asks and shows.
+    pub(super) fn show(
+        &self,
+        request: &Value,
+        sheet: &Sheet,
+        text: impl FnOnce(&Value) -> String,
+    ) -> ExitCode {
+        match self.target.ask(request) {
+            Ok(answer) => output::answer(self.form(), sheet, &answer, text),
+            Err(failure) => output::failed(&failure),
+        }
     }
 }
 
@@ -65,7 +96,7 @@ pub(super) struct StatusArgs {
     #[arg(long)]
     ledger: bool,
     #[command(flatten)]
-    target: Target,
+    listed: Listed,
 }
 
 /// What is asked of which channel.
@@ -78,7 +109,7 @@ pub(super) struct Channel {
     #[arg(long)]
     channel: String,
     #[command(flatten)]
-    target: Target,
+    listed: Listed,
 }
 
 impl Channel {
@@ -93,11 +124,11 @@ impl Channel {
 /// A range of event time.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Range {
-    /// First time, RFC 3339 or microseconds since 1970 (included)
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    /// First time (included): RFC 3339, -15m for 15 minutes ago, or microseconds since 1970
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<EventTime>,
-    /// Last time (not included)
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    /// Last time (not included), as in --from, or now
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<EventTime>,
 }
 
@@ -117,7 +148,7 @@ Example:
     /// Count, mean, min and max per window of the clock
     #[command(after_help = "\
 Example:
-  forebay query rollup --device boiler --channel temperature --window 1m --from 2026-03-01T00:00:00Z")]
+  forebay query rollup --device boiler --channel temperature --window 1m --from -1h --csv")]
     Rollup {
         #[command(flatten)]
         channel: Channel,
@@ -130,7 +161,7 @@ Example:
     /// The readings themselves
     #[command(after_help = "\
 Example:
-  forebay query readings --device boiler --channel temperature --from 2026-03-01T00:00:00Z --json")]
+  forebay query readings --device boiler --channel temperature --from -15m --to now --json")]
     Readings {
         #[command(flatten)]
         channel: Channel,
@@ -146,13 +177,6 @@ fn parse_size(text: &str) -> Result<Span, String> {
     } else {
         Err(String::from("must be longer than 0, for example 60s"))
     }
-}
-
-pub(super) fn parse_time(text: &str) -> Result<EventTime, String> {
-    let micros = text.parse().ok().map(EventTime);
-    micros
-        .or_else(|| forebay_core::utc::parse(text))
-        .ok_or_else(|| String::from("must be a time such as 2026-03-01T00:00:00Z"))
 }
 
 /// Asks and shows.
@@ -191,46 +215,37 @@ pub(super) fn run(command: &QueryVerb) -> ExitCode {
             },
         ),
     };
-    match channel.target.ask(&questions::write(&query)) {
-        Ok(answer) if channel.target.json => print_line(&answer.to_string()),
-        Ok(answer) => show(&query, &answer),
-        Err(text) => fail(&text),
-    }
+    let (sheet, text): (_, fn(&Value) -> String) = match command {
+        QueryVerb::Rolling { .. } => (&sheets::ROLLING, show::rolling),
+        QueryVerb::Rollup { .. } => (&sheets::ROLLUP, show::rollup),
+        QueryVerb::Readings { .. } => (&sheets::READINGS, show::readings),
+    };
+    channel.listed.show(&questions::write(&query), sheet, text)
 }
 
 /// Asks how the agent, or the receiver, is doing.
 pub(super) fn status(args: &StatusArgs) -> ExitCode {
     let mut request = questions::write(&Query::Status);
     request["ledger"] = args.ledger.into();
-    match args.target.ask(&request) {
-        Ok(answer) if args.target.json => print_line(&answer.to_string()),
+    let form = args.listed.form();
+    match args.listed.target.ask(&request) {
         Ok(answer) => {
             // An agent is one gateway; a receiver has some.
             let is_agent = answer.get("gateway").is_some();
             match (is_agent, args.ledger) {
-                (true, false) => super::show::status(&answer),
-                (true, true) => print_line(&super::ledger::text(&answer)),
-                (false, false) => print_line(&upstream::status_text(&answer)),
-                (false, true) => print_line(&upstream::ledger_text(&answer["ledger"])),
+                (true, false) => show_figures(form, &answer, show::status),
+                (true, true) => output::answer(form, &sheets::LEDGER, &answer, super::ledger::text),
+                (false, false) => show_figures(form, &answer, upstream::status_text),
+                (false, true) => upstream::show_ledger(form, &answer),
             }
         }
-        Err(text) => fail(&text),
+        Err(failure) => output::failed(&failure),
     }
 }
 
-fn show(query: &Query, answer: &Value) -> ExitCode {
-    match query {
-        Query::Status => super::show::status(answer),
-        Query::DeadLetters | Query::RetryDeadLetters { .. } => super::forward::show(answer),
-        Query::Tables | Query::Table { .. } | Query::TableHistory { .. } => {
-            super::table::show(answer)
-        }
-        Query::Rolling { .. } => super::show::rolling(answer),
-        Query::Rollup { .. } => super::show::rollup(answer),
-        Query::Readings { .. } => super::show::readings(answer),
-        Query::Views => print_line(&super::view::text(answer)),
-        Query::Follow(_) | Query::RebuildView { .. } | Query::DropView { .. } => {
-            print_line(&answer.to_string())
-        }
+fn show_figures(form: Form, answer: &Value, text: fn(&Value) -> String) -> ExitCode {
+    match form {
+        Form::Csv => output::print(&sheets::FIGURES.csv(&output::figures(answer))),
+        Form::Text | Form::Json => output::answer(form, &sheets::FIGURES, answer, text),
     }
 }

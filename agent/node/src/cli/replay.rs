@@ -19,12 +19,14 @@ use forebay_core::views::renew_entry;
 use serde_json::json;
 
 use super::checkpoint::stopped;
-use super::query::parse_time;
 use crate::agent::{Agent, store_settings};
 use crate::config::Config;
+use crate::exit::Failure;
 use crate::ingest_cmd::say;
+use crate::shell::output::{self, Csv};
+use crate::shell::{sheets, when};
 use crate::store::LogStore;
-use crate::terminal::{EXIT_CONFIG, fail, print_line};
+use crate::terminal::fail;
 
 /// How long the windows of a whole log may take.
 const BUILD_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -44,8 +46,8 @@ pub(super) struct ReplayArgs {
     /// The window
     #[arg(long, value_name = "NAME")]
     view: String,
-    /// Event time from which rows are made; readings are read from the first one all the same
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    /// Event time from which rows are made: RFC 3339, or -1h for an hour ago; readings are read from the first one all the same
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<EventTime>,
     /// Config of the agent: names its data directory and its windows
     #[arg(long, value_name = "FILE", default_value = super::CONFIG_DEFAULT)]
@@ -53,6 +55,8 @@ pub(super) struct ReplayArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 /// Runs the command.
@@ -63,17 +67,17 @@ pub(super) fn run(args: &ReplayArgs) -> ExitCode {
     let ((before, at), config) = match ready {
         Ok(ready) => ready,
         Err(text) => {
-            fail(&text);
-            return ExitCode::from(EXIT_CONFIG);
+            return output::failed(&Failure::usage(text));
         }
     };
     match build(config, at) {
-        Ok((after, rows)) if args.json => {
-            print_line(&json!({ "stream": after, "rows": rows, "before": before }).to_string())
+        Ok((after, rows)) => {
+            let form = args.csv.form(args.json);
+            let answer = json!({ "stream": after, "rows": rows, "before": before });
+            output::answer(form, &sheets::REPLAYED, &answer, |_| {
+                format!("{after} has {rows} rows; the rows before stand in {before}")
+            })
         }
-        Ok((after, rows)) => print_line(&format!(
-            "{after} has {rows} rows; the rows before stand in {before}"
-        )),
         Err(text) => fail(&text),
     }
 }

@@ -10,8 +10,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::agent::{Agent, names};
 use crate::api::{Api, Taken};
 use crate::config::Config;
+use crate::exit::Exit;
 use crate::ports::Say;
-use crate::terminal::{EXIT_CONFIG, fail};
+use crate::terminal::fail;
 
 /// Runs the agent: takes readings from devices, keeps them, computes, forwards
 #[derive(Debug, Args)]
@@ -46,7 +47,7 @@ pub(super) fn run(args: &RunArgs) -> ExitCode {
         Ok(config) => config,
         Err(error) => {
             fail(&error.to_string());
-            return ExitCode::from(EXIT_CONFIG);
+            return Exit::Usage.into();
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::config::{Config, LogConfig};
+use crate::exit::Exit;
 use crate::selftest::{self, Plan, PowerCut};
-use crate::terminal::{EXIT_CONFIG, fail, parse_duration};
+use crate::terminal::{fail, parse_duration};
 
 /// Tries the whole way of readings on this gateway and its disk, and says what was lost
 #[derive(Debug, Args)]
@@ -83,7 +84,7 @@ pub(super) fn run(args: &SelftestArgs) -> ExitCode {
         Ok(place) => place,
         Err(text) => {
             fail(&text);
-            return ExitCode::from(EXIT_CONFIG);
+            return Exit::Usage.into();
         }
     };
     let plan = Plan {

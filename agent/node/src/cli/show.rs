@@ -1,24 +1,14 @@
 //! Answers as a person reads them.
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::terminal::print_line;
+use crate::shell::output::{Sheet, bytes as size, figure as number};
+use crate::shell::{sheets, spark, width};
 
-/// A figure with at most three decimals; a dash for none.
-#[must_use]
-pub(super) fn number(value: &Value) -> String {
-    match value.as_f64() {
-        Some(figure) if figure.fract() == 0.0 && figure.abs() < 1e15 => format!("{figure:.0}"),
-        Some(figure) => format!("{figure:.3}"),
-        None => String::from("-"),
-    }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or("-")
+fn text(value: &Value) -> String {
+    width::clean(value.as_str().unwrap_or("-"))
 }
 
 fn seconds(micros: &Value) -> String {
@@ -35,8 +25,8 @@ fn preliminary(value: &Value) -> &'static str {
 }
 
 /// One rolling figure.
-pub(super) fn rolling(answer: &Value) -> ExitCode {
-    print_line(&format!(
+pub(super) fn rolling(answer: &Value) -> String {
+    format!(
         "{} {}  mean {} {}  (min {}, max {}, {} readings in {} to {}){}",
         text(&answer["device"]),
         text(&answer["channel"]),
@@ -48,58 +38,40 @@ pub(super) fn rolling(answer: &Value) -> ExitCode {
         seconds(&answer["window_us"]),
         text(&answer["time"]),
         preliminary(&answer["preliminary"]),
-    ))
+    )
 }
 
-/// A line per window.
-pub(super) fn rollup(answer: &Value) -> ExitCode {
-    let mut out = format!(
-        "{} {} [{}], windows of {}\n",
-        text(&answer["device"]),
-        text(&answer["channel"]),
-        text(&answer["unit"]),
-        seconds(&answer["size_us"]),
-    );
-    let head = ["start", "count", "mean", "min", "max"];
-    let [start, count, mean, min, max] = head;
-    let _ = write!(out, "{start:<28} {count:>8} {mean:>12} {min:>12} {max:>12}");
-    for line in answer["windows"].as_array().into_iter().flatten() {
-        let _ = write!(
-            out,
-            "\n{:<28} {:>8} {:>12} {:>12} {:>12}{}",
-            text(&line["start"]),
-            number(&line["count"]),
-            number(&line["mean"]),
-            number(&line["min"]),
-            number(&line["max"]),
-            preliminary(&line["preliminary"]),
-        );
-    }
-    print_line(&out)
+/// A line per window, under the means as bars.
+pub(super) fn rollup(answer: &Value) -> String {
+    let size = seconds(&answer["size_us"]);
+    let windows = format!(", windows of {size}");
+    series(answer, &sheets::ROLLUP, ("windows", "mean"), &windows)
 }
 
-/// A line per reading.
-pub(super) fn readings(answer: &Value) -> ExitCode {
-    let mut out = format!(
-        "{} {} [{}]",
-        text(&answer["device"]),
-        text(&answer["channel"]),
-        text(&answer["unit"]),
-    );
-    for line in answer["readings"].as_array().into_iter().flatten() {
-        let fault = line["quality"].as_str().unwrap_or_default();
-        let value = number(&line["value"]);
-        let uncertainty = match line["uncertainty_us"].as_u64() {
-            Some(micros) => format!("\u{b1}{micros} us"),
-            None => String::from("-"),
-        };
-        let time = text(&line["time"]);
-        let _ = write!(out, "\n{time:<28} {uncertainty:>12} {value:>12} {fault}");
-    }
+/// A line per reading, under the values as bars.
+pub(super) fn readings(answer: &Value) -> String {
+    let mut out = series(answer, &sheets::READINGS, ("readings", "value"), "");
     if answer["older_left_out"].as_bool() == Some(true) {
-        let _ = write!(out, "\n(older ones are left out: give --from and --to)");
+        out.push_str("\n(older ones are left out: give --from and --to)");
     }
-    print_line(&out)
+    out
+}
+
+/// Whose figures they are, how they went, and the figures.
+fn series(answer: &Value, sheet: &Sheet, (list, figure): (&str, &str), more: &str) -> String {
+    let (device, channel) = (text(&answer["device"]), text(&answer["channel"]));
+    let unit = text(&answer["unit"]);
+    let mut out = format!("{device} {channel} [{unit}]{more}");
+    let rows = answer[list].as_array().map_or(&[][..], Vec::as_slice);
+    let values: Vec<Option<f64>> = rows.iter().map(|row| row[figure].as_f64()).collect();
+    if values.len() > 1 {
+        let _ = write!(out, "\n{}", spark::fitted(&values, spark::WIDE));
+    }
+    let _ = write!(out, "\n{}", sheet.text(answer));
+    if let Some(from) = answer["complete_from"].as_str() {
+        let _ = write!(out, "\n(complete from {from} on only)");
+    }
+    out
 }
 
 fn port_line(port: &Value) -> String {
@@ -237,19 +209,6 @@ fn space(space: &Value) -> String {
     out
 }
 
-/// Bytes in the largest unit that keeps a digit before the point; a dash for none.
-fn size(value: &Value) -> String {
-    let whole = value.as_f64().map(|bytes| bytes as u64);
-    let Some(bytes) = value.as_u64().or(whole) else {
-        return String::from("-");
-    };
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    match units.iter().find(|(_, shift)| bytes >> shift > 0) {
-        Some((name, shift)) => format!("{:.1} {name}", bytes as f64 / (1_u64 << shift) as f64),
-        None => format!("{bytes} B"),
-    }
-}
-
 /// How the state of each engine is kept, a line each.
 fn checkpoints(status: &Value) -> String {
     let mut out = String::new();
@@ -306,7 +265,7 @@ fn tables(answer: &Value) -> String {
 }
 
 /// The agent at a glance.
-pub(super) fn status(answer: &Value) -> ExitCode {
+pub(super) fn status(answer: &Value) -> String {
     let mut out = format!(
         "gateway {}  log {} epoch {}\nreceived {}  stored {}  duplicates {}  gaps {}  result rows {}",
         text(&answer["gateway"]),
@@ -348,7 +307,7 @@ pub(super) fn status(answer: &Value) -> ExitCode {
             );
         }
     }
-    print_line(&out)
+    out
 }
 
 #[cfg(test)]

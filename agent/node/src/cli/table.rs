@@ -8,11 +8,10 @@ use forebay_core::query::Query;
 use forebay_core::units::EventTime;
 use serde_json::Value;
 
-use super::query::{Target, parse_time};
-use super::show::number;
+use super::query::Listed;
 use crate::agent::questions;
-use crate::table::columns;
-use crate::terminal::{fail, print_line};
+use crate::shell::output::Sheet;
+use crate::shell::{sheets, when, width};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TableVerb {
@@ -22,7 +21,7 @@ Example:
   forebay table ls --config gateway.toml
 
 What the states of a source mean: agent/node/docs/tables.md.")]
-    Ls(Target),
+    Ls(Listed),
     Show(ShowArgs),
     History(HistoryArgs),
 }
@@ -35,7 +34,7 @@ Example:
   forebay table show sites --key d1 --at 2026-03-01T00:00:00Z
 
 As they were: as far back as the log keeps the topic `changes`.
-Exit code: 0; 1 when there is no such table, or the agent does not answer.")]
+Exit code: 0; 1 when there is no such table; 3 when the agent does not answer.")]
 pub(super) struct ShowArgs {
     /// Name of the table
     #[arg(value_name = "TABLE")]
@@ -43,11 +42,11 @@ pub(super) struct ShowArgs {
     /// Only the row of this key; of several columns a JSON list of texts
     #[arg(long)]
     key: Option<String>,
-    /// The rows that held then, RFC 3339 or microseconds since 1970
-    #[arg(long, value_parser = parse_time, value_name = "TIME", allow_negative_numbers = true)]
+    /// The rows that held then: RFC 3339, -15m for 15 minutes ago, or microseconds since 1970
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
     at: Option<EventTime>,
     #[command(flatten)]
-    target: Target,
+    listed: Listed,
 }
 
 /// Shows all changes of one row that the log keeps
@@ -56,7 +55,7 @@ pub(super) struct ShowArgs {
 Example:
   forebay table history sites --key d1 --json
 
-Exit code: 0; 1 when there is no such table, or the agent does not answer.")]
+Exit code: 0; 1 when there is no such table; 3 when the agent does not answer.")]
 pub(super) struct HistoryArgs {
     /// Name of the table
     #[arg(value_name = "TABLE")]
@@ -65,144 +64,67 @@ pub(super) struct HistoryArgs {
     #[arg(long)]
     key: String,
     #[command(flatten)]
-    target: Target,
+    listed: Listed,
 }
 
 /// Asks and shows.
 pub(super) fn run(verb: &TableVerb) -> ExitCode {
-    let (target, query) = match verb {
-        TableVerb::Ls(target) => (target, Query::Tables),
-        TableVerb::Show(ShowArgs {
-            table,
-            key,
-            at,
-            target,
-        }) => {
+    type Text = fn(&Value) -> String;
+    let (listed, query, sheet, text): (_, _, &Sheet, Text) = match verb {
+        TableVerb::Ls(listed) => (listed, Query::Tables, &sheets::TABLES, tables),
+        TableVerb::Show(args) => {
             let query = Query::Table {
-                table: table.clone(),
-                key: key.clone(),
-                at: *at,
+                table: args.table.clone(),
+                key: args.key.clone(),
+                at: args.at,
             };
-            (target, query)
+            (&args.listed, query, &sheets::TABLE_ROWS, rows)
         }
-        TableVerb::History(HistoryArgs { table, key, target }) => {
+        TableVerb::History(args) => {
             let query = Query::TableHistory {
-                table: table.clone(),
-                key: key.clone(),
+                table: args.table.clone(),
+                key: args.key.clone(),
             };
-            (target, query)
+            (&args.listed, query, &sheets::TABLE_HISTORY, history)
         }
     };
-    match target.ask(&questions::write(&query)) {
-        Ok(answer) if target.json => print_line(&answer.to_string()),
-        Ok(answer) => show(&answer),
-        Err(text) => fail(&text),
-    }
+    listed.show(&questions::write(&query), sheet, text)
 }
 
-/// Prints an answer to any of them.
-pub(super) fn show(answer: &Value) -> ExitCode {
-    print_line(&text(answer))
-}
-
-fn text(answer: &Value) -> String {
-    let list = |name: &str| answer[name].as_array();
-    if let Some(tables) = list("tables") {
-        return tables_text(tables);
-    }
-    let (head, rows): (&[&str], Vec<Vec<String>>) = match (list("rows"), list("history")) {
-        (Some(rows), _) => (
-            &["key", "since", "row"],
-            rows.iter()
-                .map(|row| vec![cell(&row["key"]), cell(&row["time"]), cell(&row["row"])])
-                .collect(),
-        ),
-        (None, changes) => (
-            &["time", "op", "row", "position"],
-            changes.into_iter().flatten().map(change_cells).collect(),
-        ),
-    };
-    if rows.is_empty() {
-        return String::from("no row");
-    }
-    let head = head.iter().map(|name| (*name).to_owned()).collect();
-    let all: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let mut out = left(&all);
-    if answer["more"].as_bool() == Some(true) {
-        out.push_str("\n(more are left out)");
-    }
-    out
-}
-
-fn tables_text(tables: &[Value]) -> String {
-    if tables.is_empty() {
-        return String::from("the config has no table");
-    }
-    let head = ["table", "source", "state", "rows", "changes", "known until"];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    rows.extend(tables.iter().map(|table| {
-        let source = &table["source"];
-        vec![
-            cell(&table["table"]),
-            cell(&source["kind"]),
-            cell(&source["state"]),
-            number(&table["rows"]),
-            number(&table["changes"]),
-            cell(&table["watermark"]),
-        ]
-    }));
-    let mut out = columns(&rows);
-    for table in tables {
-        let source = &table["source"];
-        for name in ["why", "last_error"] {
-            if let Some(text) = source[name].as_str() {
-                out.push_str(&format!("\n{}: {text}", cell(&table["table"])));
+/// The tables, and below them what is wrong with their sources.
+fn tables(answer: &Value) -> String {
+    let mut out = sheets::TABLES.text(answer);
+    for table in answer["tables"].as_array().into_iter().flatten() {
+        let name = table["table"].as_str().unwrap_or("-");
+        for member in ["why", "last_error"] {
+            if let Some(text) = table["source"][member].as_str() {
+                out.push_str(&format!("\n{}: {}", name, width::clean(text)));
             }
         }
     }
     out
 }
 
-fn change_cells(change: &Value) -> Vec<String> {
-    let after = &change["after"];
-    let row = if after.is_null() {
-        &change["before"]
-    } else {
-        after
-    };
-    vec![
-        cell(&change["time"]),
-        cell(&change["op"]),
-        cell(row),
-        cell(&change["position"]),
-    ]
+fn rows(answer: &Value) -> String {
+    with_more(answer, sheets::TABLE_ROWS.text(answer))
 }
 
-/// A text as it is, anything else as JSON; a dash for nothing.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::from("-"),
-        Value::String(text) => text.clone(),
-        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-            other.to_string()
+/// A change has one row for a person: the one after it, or else the one before.
+fn history(answer: &Value) -> String {
+    let mut shown = answer.clone();
+    for change in shown["history"].as_array_mut().into_iter().flatten() {
+        if change["after"].is_null() {
+            change["after"] = change["before"].take();
         }
     }
+    with_more(answer, sheets::TABLE_HISTORY.text(&shown))
 }
 
-/// Columns that all begin at the left: what stands in rows has no figure's width.
-fn left(rows: &[Vec<String>]) -> String {
-    let count = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+fn with_more(answer: &Value, mut out: String) -> String {
+    if answer["more"].as_bool() == Some(true) {
+        out.push_str("\n(more are left out)");
+    }
+    out
 }
 
 #[cfg(test)]
@@ -223,7 +145,7 @@ mod tests {
                 "source": { "kind": "config", "state": "streaming" },
             },
         ]});
-        let shown = text(&answer);
+        let shown = tables(&answer);
         let lines: Vec<Vec<&str>> = shown
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -244,7 +166,8 @@ mod tests {
             ["limits", "config", "streaming", "2", "2", "always"]
         );
         assert_eq!(shown.lines().last(), Some("sites: s.ndjson: No such file"));
-        assert_eq!(text(&json!({ "tables": [] })), "the config has no table");
+        let none = tables(&json!({ "tables": [] }));
+        assert_eq!(none, "the config has no table");
     }
 
     #[test]
@@ -253,7 +176,7 @@ mod tests {
             { "key": "d1", "time": "2026-03-01T00:00:00Z", "row": { "building": "north" } },
         ]});
         assert_eq!(
-            text(&rows),
+            super::rows(&rows),
             "key  since                 row\n\
              d1   2026-03-01T00:00:00Z  {\"building\":\"north\"}\n\
              (more are left out)"
@@ -263,11 +186,11 @@ mod tests {
             { "op": "delete", "time": "t2", "before": { "b": 1 } },
         ]});
         assert_eq!(
-            text(&history),
+            super::history(&history),
             "time  op      row      position\n\
              t1    insert  {\"b\":1}  7\n\
              t2    delete  {\"b\":1}  -"
         );
-        assert_eq!(text(&json!({ "history": [] })), "no row");
+        assert_eq!(super::history(&json!({ "history": [] })), "no row");
     }
 }

@@ -8,13 +8,10 @@ use forebay_core::query::Query;
 use forebay_core::units::EventTime;
 use serde_json::Value;
 
-use super::query::{Target, parse_time};
+use super::query::{Listed, Target};
 use crate::agent::questions;
-use crate::table::columns;
-use crate::terminal::{fail, print_line};
-
-/// Characters of a definition's hash that are shown.
-const HASH_SHOWN: usize = 8;
+use crate::shell::{output, sheets, when};
+use crate::terminal::print_line;
 
 /// Works with the derived streams of a running agent
 #[derive(Debug, Clone, Subcommand)]
@@ -35,7 +32,7 @@ takes the place of the one before when it has caught up); standing (nothing writ
 dropped (its rows go).")]
 pub(super) struct LsArgs {
     #[command(flatten)]
-    target: Target,
+    listed: Listed,
 }
 
 /// Builds the rows of a window or join anew, beside those that stand, while the agent runs
@@ -51,8 +48,8 @@ from the first one that is kept all the same. A stopped agent: forebay replay --
 pub(super) struct RebuildArgs {
     /// The window or join
     name: String,
-    /// Event time from which rows are made, RFC 3339 or microseconds since 1970
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    /// Event time from which rows are made: RFC 3339, -1h for an hour ago, or microseconds since 1970
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<EventTime>,
     #[command(flatten)]
     target: Target,
@@ -76,7 +73,10 @@ pub(super) struct DropArgs {
 /// Runs the command.
 pub(super) fn run(verb: &ViewVerb) -> ExitCode {
     let (target, query) = match verb {
-        ViewVerb::Ls(args) => (&args.target, Query::Views),
+        ViewVerb::Ls(args) => {
+            let request = questions::write(&Query::Views);
+            return args.listed.show(&request, &sheets::VIEWS, text);
+        }
         ViewVerb::Rebuild(args) => {
             let (name, from) = (args.name.clone(), args.from);
             (&args.target, Query::RebuildView { name, from })
@@ -89,7 +89,7 @@ pub(super) fn run(verb: &ViewVerb) -> ExitCode {
     match target.ask(&questions::write(&query)) {
         Ok(answer) if target.json => print_line(&answer.to_string()),
         Ok(answer) => print_line(&said(verb, &answer)),
-        Err(text) => fail(&text),
+        Err(failure) => output::failed(&failure),
     }
 }
 
@@ -105,22 +105,8 @@ fn said(verb: &ViewVerb, answer: &Value) -> String {
 }
 
 /// All views as a table.
-pub(super) fn text(answer: &Value) -> String {
-    let head = ["stream", "view", "state", "rows", "bytes", "definition"];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    let text = |view: &Value, name: &str| view[name].as_str().unwrap_or("-").to_owned();
-    for view in answer["views"].as_array().into_iter().flatten() {
-        let hash = text(view, "definition");
-        rows.push(vec![
-            text(view, "stream"),
-            text(view, "view"),
-            text(view, "state"),
-            view["rows"].to_string(),
-            view["bytes"].to_string(),
-            hash.chars().take(HASH_SHOWN).collect(),
-        ]);
-    }
-    let mut out = columns(&rows);
+fn text(answer: &Value) -> String {
+    let mut out = sheets::VIEWS.text(answer);
     if let Some(building) = answer
         .get("building")
         .filter(|building| !building.is_null())
@@ -154,9 +140,9 @@ mod tests {
         });
         assert_eq!(
             text(&answer),
-            "stream  view     state  rows  bytes  definition\n\
-             w          w  standing    12   3456    6b1a1fa0\n\
-             w.1        w  building     0      0    6b1a1fa0\n\
+            "stream  view  state     rows  bytes  definition\n\
+             w       w     standing    12   3456  6b1a1fa0\n\
+             w.1     w     building     0      0  6b1a1fa0\n\
              building: 5 of 40 readings to go"
         );
         let waits = json!({ "views": [], "building": { "readings_behind": null } });

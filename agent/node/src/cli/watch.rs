@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::query::Target;
 use crate::agent::questions;
+use crate::shell::output;
 use crate::terminal::fail;
 
 /// Pause before an agent that does not answer any more is asked again.
@@ -36,7 +37,7 @@ Examples:
 A change is a row with + (insert), ~ (a later revision of a row) or - (delete). With --json each
 line has partition, offset and next: the place from which --from goes on behind it. Readings and
 rows that retention has removed, or that are lost, are told as a gap.
-Exit code: 0; 1 when the agent does not know the stream, or nobody answers at the start.")]
+Exit code: 0; 1 when the agent does not know the stream; 3 when nobody answers at the start.")]
 pub(super) struct WatchArgs {
     /// Window, join, table, or a stream by its name on the wire, such as late
     stream: String,
@@ -95,15 +96,15 @@ pub(super) fn run(args: &WatchArgs) -> ExitCode {
         let answer = match args.target.ask(&question) {
             Ok(answer) => answer,
             // It was there: it may be started again.
-            Err(text) if reader.request.topic.is_some() && !args.once => {
+            Err(failure) if reader.request.topic.is_some() && !args.once => {
                 if !told {
-                    let _ = fail(&format!("{text}; it is asked again each second"));
+                    let _ = fail(&format!("{failure}; it is asked again each second"));
                 }
                 told = true;
                 std::thread::sleep(AGAIN);
                 continue;
             }
-            Err(text) => return fail(&text),
+            Err(failure) => return output::failed(&failure),
         };
         told = false;
         match reader.show(&answer) {

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Config, ConfigError};
+use crate::exit::Exit;
 
 /// Says whether a config and the files of its brokers can be used, and what is wrong where if not
 #[derive(Debug, Clone, Args)]
@@ -40,11 +41,14 @@ pub fn run(args: &CheckArgs, files: impl Fn(&Config) -> Result<(), ConfigError>)
         (Ok(config), false) => good_text(config),
         (Err(error), false) => {
             let _ = writeln!(io::stderr(), "forebay: {error}");
-            return ExitCode::from(2);
+            return Exit::Usage.into();
         }
     };
     let _ = writeln!(io::stdout(), "{text}");
-    ExitCode::from(if checked.is_ok() { 0 } else { 2 })
+    match checked {
+        Ok(_) => Exit::Ok.into(),
+        Err(_) => Exit::Usage.into(),
+    }
 }
 
 fn good_text(config: &Config) -> String {

@@ -28,7 +28,7 @@ the log then keeps. Bad lines are named on stderr and cost nothing else.
 While the agent runs, the readings go to it through its local socket; when it does
 not, its data directory is opened and the same is done there.
 
-Exit code: 0; 1 when a line was bad; 2 when the input or the log cannot be used.")]
+Exit code: 0; 4 when a line was bad; 2 when the input or the log cannot be used.")]
 pub struct IngestArgs {
     /// File with readings; - is stdin
     #[arg(long, value_name = "FILE")]

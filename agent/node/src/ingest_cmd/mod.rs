@@ -20,14 +20,11 @@ use self::feed::Feed;
 use self::target::Target;
 pub(crate) use self::target::say;
 use crate::agent::imports::{self, BatchText};
+use crate::exit::Exit;
 use crate::import::{BadLine, Next};
 use crate::progress::Progress;
 use crate::terminal::print_line;
 
-/// A line was bad.
-const EXIT_BAD_LINE: u8 = 1;
-/// The input or the log cannot be used.
-const EXIT_UNUSABLE: u8 = 2;
 /// How long records wait for others while the input says nothing.
 const FLUSH_AFTER: Duration = Duration::from_millis(200);
 /// Bad lines in the JSON summary; standard error has them all.
@@ -56,11 +53,11 @@ pub fn run(args: &IngestArgs) -> ExitCode {
         if args.json {
             print_line(&said);
         }
-        return ExitCode::from(EXIT_UNUSABLE);
+        return Exit::Usage.into();
     }
     let printed = print_line(&said);
     if import.bad > 0 {
-        return ExitCode::from(EXIT_BAD_LINE);
+        return Exit::Found.into();
     }
     printed
 }
@@ -71,7 +68,7 @@ fn ingest(args: &IngestArgs, import: &mut Import) -> Result<(), String> {
     import.name.clone_from(&feed.name);
     let target = Target::find(args, &target::say())?;
     import.running = target.is_running();
-    let progress = Progress::bytes(feed.bytes);
+    let progress = Progress::bytes(feed.bytes).shown(!args.json);
     let done = import.take(&feed, &target, &progress);
     drop(progress);
     let closed = target.close(import.session);

@@ -74,7 +74,7 @@ impl Target {
     /// What the agent said, or that it does not answer.
     pub(super) fn ask(&self, request: &str) -> Result<Value, String> {
         match self {
-            Self::Running { socket } => local::ask_line(socket, request, BATCH_MAX),
+            Self::Running { socket } => Ok(local::ask_line(socket, request, BATCH_MAX)?),
             Self::Here { runtime, agent } => {
                 let request = serde_json::from_str(request)
                     .map_err(|error| format!("a batch is no JSON: {error}"))?;

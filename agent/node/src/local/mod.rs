@@ -17,6 +17,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use crate::exit::{Exit, Failure};
+
 /// Connections served at the same time.
 pub const CONNECTIONS_MAX: usize = 32;
 /// Longest request line: a batch of an import is the longest.
@@ -126,8 +128,8 @@ async fn answer(line: &[u8], asked: &mpsc::Sender<Asked>) -> Result<Value, Strin
 /// Asks the process behind `path` and waits for its answer.
 ///
 /// # Errors
-/// A sentence: nobody listens there, or what the process said.
-pub fn ask(path: &Path, request: &Value) -> Result<Value, String> {
+/// A sentence: nobody listens there ([`Exit::Unreachable`]), or what the process said.
+pub fn ask(path: &Path, request: &Value) -> Result<Value, Failure> {
     ask_line(path, &request.to_string(), IDLE_MAX)
 }
 
@@ -136,13 +138,14 @@ pub fn ask(path: &Path, request: &Value) -> Result<Value, String> {
 ///
 /// # Errors
 /// As [`ask`], also when there is no answer after `patience`.
-pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value, String> {
+pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value, Failure> {
     let shown = path.display();
     let mut stream = Blocking::connect(path).map_err(|error| {
-        format!(
+        let text = format!(
             "nobody answers at {shown} ({error}): is `forebay run` or `forebay upstream` running \
              with this config or socket?"
-        )
+        );
+        Failure::new(Exit::Unreachable, text)
     })?;
     let told = |error: io::Error| format!("{shown}: {error}");
     stream.set_read_timeout(Some(patience)).map_err(told)?;
@@ -154,14 +157,13 @@ pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value,
         .read_line(&mut line)
         .map_err(told)?;
     if line.is_empty() {
-        return Err(format!(
-            "the process behind {shown} ended before it answered"
-        ));
+        let text = format!("the process behind {shown} ended before it answered");
+        return Err(Failure::new(Exit::Unreachable, text));
     }
     let mut answer: Value =
         serde_json::from_str(&line).map_err(|error| format!("{shown}: bad answer: {error}"))?;
     match answer.get("error").and_then(Value::as_str) {
-        Some(text) => Err(text.to_owned()),
+        Some(text) => Err(text.to_owned().into()),
         None => Ok(answer["ok"].take()),
     }
 }
@@ -200,7 +202,7 @@ mod tests {
             (echoed, ask(&path, &json!("refuse")))
         });
         assert_eq!(echoed, Ok(json!({"a": 1})));
-        assert_eq!(refused, Err(String::from("no")));
+        assert_eq!(refused, Err(String::from("no").into()));
     }
 
     #[test]
@@ -231,6 +233,11 @@ mod tests {
     #[test]
     fn nobody_there_is_said() {
         let answer = ask(Path::new("/nonexistent/s.sock"), &json!(1));
-        assert!(answer.is_err_and(|text| text.contains("nobody answers at /nonexistent")));
+        let failure = answer.expect_err("nobody is there");
+        assert_eq!(failure.exit, Exit::Unreachable);
+        assert!(
+            failure.text.contains("nobody answers at /nonexistent"),
+            "{failure}"
+        );
     }
 }

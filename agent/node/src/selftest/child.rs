@@ -62,7 +62,7 @@ impl AgentChild {
     /// A sentence: it does not answer (yet).
     pub(super) fn status(&self) -> Result<Value, String> {
         let request = questions::write(&Query::Status).to_string();
-        local::ask_line(&self.socket, &request, ANSWER_MAX)
+        Ok(local::ask_line(&self.socket, &request, ANSWER_MAX)?)
     }
 
     /// Why it has ended by itself, if it has.

@@ -25,6 +25,25 @@ pub struct Output {
     pub csv: bool,
 }
 
+/// The same for commands that have `--json` of their own.
+#[derive(Debug, Clone, Copy, Args, Default)]
+pub struct Csv {
+    /// Print CSV (RFC 4180); the columns stay the same: agent/node/docs/shell.md
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+impl Csv {
+    #[must_use]
+    pub fn form(self, json: bool) -> Form {
+        Output {
+            json,
+            csv: self.csv,
+        }
+        .form()
+    }
+}
+
 /// A form of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -73,7 +92,18 @@ pub enum Kind {
     Flag,
     /// JSON as it is.
     Json,
+    /// A time between samples, us.
+    Period,
+    /// How many elements a list has; CSV has that, too.
+    Length,
+    /// Hex digits, of which a person reads the first.
+    Hash,
+    /// This word where it is true, else nothing.
+    Mark(&'static str),
 }
+
+/// Characters of a hash that are shown.
+const HASH_SHOWN: usize = 8;
 
 /// A column of a sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +114,8 @@ pub struct Column {
     pub kind: Kind,
     /// Its head for a person; `None` where it is left to CSV and JSON.
     pub shown: Option<&'static str>,
+    /// What stands for a member that is not there.
+    pub missing: &'static str,
     /// What it says, with its unit, for the page of the manual.
     pub about: &'static str,
 }
@@ -96,6 +128,7 @@ pub const fn column(name: &'static str, at: At, kind: Kind, about: &'static str)
         at,
         kind,
         shown: Some(name),
+        missing: "",
         about,
     }
 }
@@ -113,6 +146,44 @@ impl Column {
     pub const fn head(mut self, head: &'static str) -> Self {
         self.shown = Some(head);
         self
+    }
+
+    /// The same, with a word for a member that is not there.
+    #[must_use]
+    pub const fn missing(mut self, word: &'static str) -> Self {
+        self.missing = word;
+        self
+    }
+
+    /// The cell of CSV.
+    fn raw(&self, answer: &Value, row: &Value) -> String {
+        match self.value(answer, row) {
+            Value::Null => self.missing.to_owned(),
+            Value::Array(list) if self.kind == Kind::Length => list.len().to_string(),
+            value => raw(value),
+        }
+    }
+
+    /// The cell for a person.
+    fn text(&self, answer: &Value, row: &Value) -> (String, Tone) {
+        let value = self.value(answer, row);
+        let text = match value {
+            Value::Null if !self.missing.is_empty() => self.missing.to_owned(),
+            value => shown_as(self.kind, value),
+        };
+        let tone = match self.kind {
+            Kind::State | Kind::Flag | Kind::Mark(_) => Tone::of(&text),
+            Kind::Text
+            | Kind::Figure
+            | Kind::Count
+            | Kind::Bytes
+            | Kind::Time
+            | Kind::Json
+            | Kind::Period
+            | Kind::Length
+            | Kind::Hash => Tone::Plain,
+        };
+        (text, tone)
     }
 
     fn value<'a>(&self, answer: &'a Value, row: &'a Value) -> &'a Value {
@@ -158,7 +229,7 @@ impl Sheet {
     #[must_use]
     pub fn csv_record(&self, answer: &Value, row: &Value) -> String {
         let cells = self.columns.iter();
-        let cells = cells.map(|column| raw(column.value(answer, row)));
+        let cells = cells.map(|column| column.raw(answer, row));
         csv::record(&cells.collect::<Vec<_>>())
     }
 
@@ -191,20 +262,7 @@ impl Sheet {
             (head, is_figure(column.kind))
         }));
         for row in rows {
-            let cells = shown.iter().map(|column| {
-                let value = column.value(answer, row);
-                let text = shown_as(column.kind, value);
-                let tone = match column.kind {
-                    Kind::State | Kind::Flag => Tone::of(&text),
-                    Kind::Text
-                    | Kind::Figure
-                    | Kind::Count
-                    | Kind::Bytes
-                    | Kind::Time
-                    | Kind::Json => Tone::Plain,
-                };
-                (text, tone)
-            });
+            let cells = shown.iter().map(|column| column.text(answer, row));
             table.row(cells);
         }
         table.text(colours)
@@ -224,8 +282,14 @@ impl Sheet {
 
 fn is_figure(kind: Kind) -> bool {
     match kind {
-        Kind::Figure | Kind::Count | Kind::Bytes => true,
-        Kind::Text | Kind::State | Kind::Time | Kind::Flag | Kind::Json => false,
+        Kind::Figure | Kind::Count | Kind::Bytes | Kind::Period | Kind::Length => true,
+        Kind::Text
+        | Kind::State
+        | Kind::Time
+        | Kind::Flag
+        | Kind::Json
+        | Kind::Hash
+        | Kind::Mark(_) => false,
     }
 }
 
@@ -243,11 +307,16 @@ fn raw(value: &Value) -> String {
 /// A value as a person reads it; a dash for none.
 #[must_use]
 pub fn shown_as(kind: Kind, value: &Value) -> String {
-    if value.is_null() {
-        return String::from("-");
-    }
     match kind {
+        Kind::Mark(word) if *value == true => word.to_owned(),
+        Kind::Mark(_) => String::new(),
+        _ if value.is_null() => String::from("-"),
         Kind::Figure => figure(value),
+        Kind::Period => period(value),
+        Kind::Length => value
+            .as_array()
+            .map_or_else(|| String::from("-"), |list| list.len().to_string()),
+        Kind::Hash => width::clean(&raw(value)).chars().take(HASH_SHOWN).collect(),
         Kind::Bytes => bytes(value),
         Kind::Flag => match value.as_bool() {
             Some(true) => String::from("yes"),
@@ -270,6 +339,16 @@ pub fn figure(value: &Value) -> String {
     }
 }
 
+/// A time between samples as a person would write it.
+fn period(value: &Value) -> String {
+    match value.as_u64() {
+        None => String::from("-"),
+        Some(us) if us % 1_000_000 == 0 => format!("{} s", us / 1_000_000),
+        Some(us) if us % 1000 == 0 => format!("{} ms", us / 1000),
+        Some(us) => format!("{us} us"),
+    }
+}
+
 /// Bytes in the largest unit that keeps a digit before the point; a dash for none.
 #[must_use]
 pub fn bytes(value: &Value) -> String {
@@ -281,6 +360,61 @@ pub fn bytes(value: &Value) -> String {
     match units.iter().find(|(_, shift)| bytes >> shift > 0) {
         Some((name, shift)) => format!("{:.1} {name}", bytes as f64 / (1_u64 << shift) as f64),
         None => format!("{bytes} B"),
+    }
+}
+
+/// Each figure of an answer with its name, for a sheet of figures: the members from
+/// outside in, joined by points. An element of a list stands by its name, or its place.
+#[must_use]
+pub fn figures(answer: &Value) -> Value {
+    let mut out = Vec::new();
+    flatten("", answer, &mut out);
+    serde_json::json!({ "figures": out })
+}
+
+/// Members that name an element of a list, the first that there is.
+const NAMES: [&str; 9] = [
+    "name",
+    "device",
+    "channel",
+    "topic",
+    "table",
+    "stream",
+    "code",
+    "port",
+    "partition",
+];
+
+fn flatten(path: &str, value: &Value, out: &mut Vec<Value>) {
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                flatten(&below(name), value, out);
+            }
+        }
+        Value::Array(list) => {
+            for (at, value) in list.iter().enumerate() {
+                let named = NAMES.iter().filter_map(|name| value.get(*name));
+                let named = named.map(raw).find(|name| !name.is_empty());
+                let name = match (named, value["partition"].as_u64()) {
+                    // Each partition of a stream is an element.
+                    (Some(name), Some(number)) if value.get("stream").is_some() => {
+                        format!("{name}/{number}")
+                    }
+                    (Some(name), _) => name,
+                    (None, _) => at.to_string(),
+                };
+                flatten(&below(&name), value, out);
+            }
+        }
+        Value::Null => {}
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push(serde_json::json!({ "figure": path, "value": value }));
+        }
     }
 }
 
@@ -353,6 +487,16 @@ pub fn answer(
         Form::Json => print(&format!("{answer}\n")),
         Form::Csv => print(&sheet.csv(answer)),
     }
+}
+
+/// A line on standard output, there at once.
+///
+/// # Errors
+/// What the output says: [`unwritten`] knows what it means.
+pub fn put(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
 }
 
 /// Prints to standard output. A reader that went away, as `head` does, has seen enough.
@@ -438,6 +582,26 @@ mod tests {
         let sheet = Sheet { rows: "", ..SHEET };
         let row = json!({ "name": "x", "gateway": "gw" });
         assert_eq!(sheet.csv(&row).lines().nth(1), Some("gw,x,,,"));
+    }
+
+    #[test]
+    fn an_answer_is_flattened_by_names() {
+        let answer = json!({
+            "gateway": "gw", "nothing": null,
+            "devices": [{ "device": "a", "gaps": { "total": 2 } }],
+            "heads": [{ "stream": "readings", "partition": 0, "head": 5 }],
+            "list": [true, "x"],
+        });
+        let figures = figures(&answer);
+        let list = figures["figures"].as_array().expect("a list").iter();
+        let lines: Vec<String> = list
+            .map(|figure| format!("{}={}", raw(&figure["figure"]), raw(&figure["value"])))
+            .collect();
+        assert_eq!(
+            lines.join(" "),
+            "gateway=gw devices.a.device=a devices.a.gaps.total=2 heads.readings/0.stream=readings \
+             heads.readings/0.partition=0 heads.readings/0.head=5 list.0=true list.1=x"
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use forebay_core::engine::Engine;
 
 use crate::config::Config;
+use crate::exit::Exit;
 
 pub use self::args::{Summary, TryArgs};
 use self::checkpoints::Checkpoints;
@@ -33,12 +34,6 @@ use self::output::{Output, OutputError};
 use self::run::{Pace, Run, Work};
 use self::source::Source;
 
-/// Config, input or state folder cannot be used.
-const EXIT_UNUSABLE: u8 = 2;
-/// With `--strict`: a line was bad.
-const EXIT_BAD_LINE: u8 = 1;
-/// A fault of the program itself: recovery gave something else than before.
-const EXIT_FAULT: u8 = 3;
 /// Bytes of output that are gathered before they are written.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
@@ -60,7 +55,7 @@ pub fn run(args: &TryArgs) -> ExitCode {
         }
         Err(stop) => {
             let _ = writeln!(errors, "forebay: {stop}");
-            ExitCode::from(stop.code())
+            stop.exit().into()
         }
     }
 }
@@ -78,13 +73,13 @@ enum Stop {
 }
 
 impl Stop {
-    fn code(&self) -> u8 {
+    fn exit(&self) -> Exit {
         match self {
             Self::Config(_)
             | Self::Input(..)
             | Self::State(_)
-            | Self::Output(OutputError::Io(_)) => EXIT_UNUSABLE,
-            Self::Recovery(_) | Self::Output(OutputError::Differs { .. }) => EXIT_FAULT,
+            | Self::Output(OutputError::Io(_)) => Exit::Usage,
+            Self::Recovery(_) | Self::Output(OutputError::Differs { .. }) => Exit::Fault,
         }
     }
 }
@@ -132,11 +127,8 @@ fn try_run(args: &TryArgs, out: &mut dyn Write, errors: &mut dyn Write) -> Resul
     let rejected = run.rejected();
     let _ = summary::write(args.summary, &run.engine, rejected, run.errors);
     let bad = args.strict && rejected > 0;
-    Ok(if bad {
-        ExitCode::from(EXIT_BAD_LINE)
-    } else {
-        ExitCode::SUCCESS
-    })
+    let exit = if bad { Exit::Found } else { Exit::Ok };
+    Ok(exit.into())
 }
 
 fn open(path: &Path) -> Result<Input, Stop> {

@@ -6,12 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use forebay_core::payload::{GatewayName, StreamName};
 use forebay_core::units::EventTime;
-use forebay_core::utc;
 use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,10 +21,14 @@ use super::process::UpstreamProcess;
 use super::query::{self, RowQuery};
 use super::sink::{self, RowFilter, Sink, SinkError};
 use super::verify;
-use crate::config::{Config, UpstreamConfig, duration};
+use crate::config::{Config, UpstreamConfig};
+use crate::exit::{Exit, Failure};
 use crate::export::Format;
 use crate::ports::Say;
-use crate::terminal::{EXIT_CONFIG, fail, print_line};
+use crate::progress::Progress;
+use crate::shell::output::{self, Csv, Form};
+use crate::shell::{sheets, when};
+use crate::terminal::print_line;
 
 /// How long a running receiver may take to read its sink.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -36,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(3600);
     after_help = "\
 Examples:
   forebay upstream --config upstream.toml
-  forebay upstream query --config upstream.toml --channel temperature --from 1h
+  forebay upstream query --config upstream.toml --channel temperature --from -1h
   forebay upstream verify --config upstream.toml
   forebay upstream export --config upstream.toml > rows.ndjson"
 )]
@@ -69,57 +72,23 @@ struct Rows {
     /// Only readings of this channel, such as temperature
     #[arg(long)]
     channel: Option<String>,
-    /// First time (included): RFC 3339, microseconds since 1970, or so long ago, such as 1h
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
-    from: Option<When>,
-    /// Last time (not included), as in --from
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
-    to: Option<When>,
-}
-
-/// A time as it was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    At(EventTime),
-    /// So many microseconds before now.
-    Ago(i64),
-}
-
-impl When {
-    fn at(self, now: EventTime) -> EventTime {
-        match self {
-            Self::At(time) => time,
-            Self::Ago(micros) => EventTime(now.0.saturating_sub(micros)),
-        }
-    }
-}
-
-fn parse_time(text: &str) -> Result<When, String> {
-    let at = text
-        .parse()
-        .ok()
-        .map(EventTime)
-        .or_else(|| utc::parse(text));
-    let ago = || duration::parse(text).ok().filter(|span| span.0 >= 0);
-    at.map(When::At)
-        .or_else(|| ago().map(|span| When::Ago(span.0)))
-        .ok_or_else(|| {
-            String::from("must be a time such as 2026-03-01T00:00:00Z, or 1h for an hour ago")
-        })
+    /// First time (included): RFC 3339, microseconds since 1970, or so long ago, such as -1h
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<EventTime>,
+    /// Last time (not included), as in --from, or now
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<EventTime>,
 }
 
 impl Rows {
     fn filter(&self) -> RowFilter {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |since| since.as_micros());
-        let now = EventTime(i64::try_from(now).unwrap_or(i64::MAX));
         RowFilter {
             gateway: self.gateway.clone(),
             stream: self.stream.clone(),
             device: self.device,
             channel: self.channel.clone(),
-            from: self.from.map(|when| when.at(now)),
-            to: self.to.map(|when| when.at(now)),
+            from: self.from,
+            to: self.to,
         }
     }
 }
@@ -129,7 +98,7 @@ enum UpstreamCommand {
     /// Print rows that were applied, of a receiver that runs or not
     #[command(after_help = "\
 Example:
-  forebay upstream query --config upstream.toml --gateway gw-1 --channel temperature --from 1h
+  forebay upstream query --config upstream.toml --gateway gw-1 --channel temperature --from -1h
 
 Rows come partition by partition in the order of the gateway's log, with --json each as it was
 applied, on a line of its own.")]
@@ -144,13 +113,15 @@ applied, on a line of its own.")]
         /// Print each row as a line of JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        csv: Csv,
     },
     /// Prove that each offset was applied once, or declared to never come
     #[command(after_help = "\
 Example: forebay upstream verify --config upstream.toml --gateway gw-1
 
-Exit code 0: proven. 1: something was applied twice, is lost, or has not come yet; each range
-of offsets is named. 2: the config cannot be read. 3: the sink cannot be read.
+Exit code 0: proven. 4: something was applied twice, is lost, or has not come yet; each range
+of offsets is named. 1: the sink cannot be read. 2: the config cannot be read.
 While the receiver runs, it answers between two commits.")]
     Verify {
         #[command(flatten)]
@@ -161,6 +132,8 @@ While the receiver runs, it answers between two commits.")]
         /// Print the answer as one line of JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        csv: Csv,
     },
     /// Write what was applied into a file; the receiver must not run
     #[command(after_help = "\
@@ -196,6 +169,8 @@ rows of another stream; declared gaps and what the gateway's clock said are then
         /// Print the answer as one line of JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        csv: Csv,
     },
 }
 
@@ -210,41 +185,42 @@ impl UpstreamCommand {
     }
 }
 
-/// Exit code of a proof that failed, and of a sink that cannot be read.
-const EXIT_NOT_PROVEN: u8 = 1;
-const EXIT_UNREADABLE: u8 = 3;
-
 /// Runs the command.
 #[must_use]
 pub fn run(args: &UpstreamArgs) -> ExitCode {
     let path = args.command.as_ref().map(UpstreamCommand::config);
     let config = match load(path.unwrap_or(&args.config.config)) {
         Ok(config) => config,
-        Err(text) => {
-            fail(&text);
-            return ExitCode::from(EXIT_CONFIG);
-        }
+        Err(text) => return output::failed(&Failure::usage(text)),
     };
     let done = match &args.command {
-        None => receive(&config).map(|()| ExitCode::SUCCESS),
+        None => receive(&config)
+            .map(|()| Exit::Ok.into())
+            .map_err(Failure::from),
         Some(UpstreamCommand::Query {
-            rows, limit, json, ..
-        }) => show_rows(&config, rows.filter(), usize::from(*limit), *json),
-        Some(UpstreamCommand::Verify { gateway, json, .. }) => {
-            return prove(&config, gateway.as_ref(), *json);
+            rows,
+            limit,
+            json,
+            csv,
+            ..
+        }) => show_rows(&config, rows.filter(), usize::from(*limit), csv.form(*json)),
+        Some(UpstreamCommand::Verify {
+            gateway, json, csv, ..
+        }) => prove(&config, gateway.as_ref(), csv.form(*json)),
+        Some(UpstreamCommand::Export { rejected: true, .. }) => {
+            export_rejected(&config).map_err(Failure::from)
         }
-        Some(UpstreamCommand::Export { rejected: true, .. }) => export_rejected(&config),
         Some(UpstreamCommand::Export {
             rows,
             format,
             output,
             ..
-        }) => export_rows(&config, rows.filter(), *format, output),
-        Some(UpstreamCommand::Status { ledger, json, .. }) => {
-            status(&config, *ledger, *json).map(|()| ExitCode::SUCCESS)
-        }
+        }) => export_rows(&config, rows.filter(), *format, output).map_err(Failure::from),
+        Some(UpstreamCommand::Status {
+            ledger, json, csv, ..
+        }) => status(&config, *ledger, csv.form(*json)),
     };
-    done.unwrap_or_else(|text| fail(&text))
+    done.unwrap_or_else(|failure| output::failed(&failure))
 }
 
 fn load(path: &Path) -> Result<UpstreamConfig, String> {
@@ -292,62 +268,56 @@ fn ask(
     config: &UpstreamConfig,
     request: &Value,
     of_sink: impl FnOnce(&mut dyn Sink) -> Result<Value, String>,
-) -> Result<Value, String> {
+) -> Result<Value, Failure> {
     if runs(config) {
         return crate::local::ask_line(&config.socket, &request.to_string(), PATIENCE);
     }
     let mut sink = sink::open_existing(config).map_err(|error| error.to_string())?;
-    of_sink(sink.as_mut())
+    of_sink(sink.as_mut()).map_err(Failure::from)
 }
 
 fn show_rows(
     config: &UpstreamConfig,
     filter: RowFilter,
     limit: usize,
-    json: bool,
-) -> Result<ExitCode, String> {
+    form: Form,
+) -> Result<ExitCode, Failure> {
     let query = RowQuery { filter, limit };
     let answer = ask(config, &query.to_json(), |sink| query.ask(sink))?;
-    if !json {
-        return Ok(print_line(&query::text(&answer)));
-    }
-    let rows = answer["rows"].as_array().into_iter().flatten();
-    let lines: Vec<&str> = rows.filter_map(Value::as_str).collect();
-    if !lines.is_empty() {
-        // Who reads may have enough.
-        let _ = print_line(&lines.join("\n"));
-    }
+    let printed = match form {
+        Form::Text => return Ok(print_line(&query::text(&answer))),
+        Form::Csv => output::print(&sheets::UPSTREAM_ROWS.csv(&query::read(&answer))),
+        Form::Json => {
+            let rows = answer["rows"].as_array().into_iter().flatten();
+            let lines = rows.filter_map(Value::as_str);
+            output::print(&lines.map(|line| format!("{line}\n")).collect::<String>())
+        }
+    };
     if answer["more"] == true {
         // Not among the rows, which a program reads.
         eprintln!("forebay: there are more rows: raise --limit, or ask for less");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(printed)
 }
 
-fn prove(config: &UpstreamConfig, gateway: Option<&GatewayName>, json: bool) -> ExitCode {
+fn prove(
+    config: &UpstreamConfig,
+    gateway: Option<&GatewayName>,
+    form: Form,
+) -> Result<ExitCode, Failure> {
     let request = json!({ "verify": { "gateway": gateway.map(GatewayName::as_str) } });
     let of_sink = |sink: &mut dyn Sink| {
         let report = verify::verify(sink, gateway).map_err(|error| error.to_string())?;
         Ok(report.to_json())
     };
-    match ask(config, &request, of_sink) {
-        Ok(report) => {
-            let shown = match json {
-                true => report.to_string(),
-                false => verify::text(&report),
-            };
-            // The exit code says it too.
-            let _ = print_line(&shown);
-            match report["proven"] == true {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::from(EXIT_NOT_PROVEN),
-            }
-        }
-        Err(text) => {
-            fail(&text);
-            ExitCode::from(EXIT_UNREADABLE)
-        }
-    }
+    let bar = Progress::waiting("the sink is being read").shown(form == Form::Text);
+    let report = ask(config, &request, of_sink)?;
+    drop(bar);
+    let printed = output::answer(form, &sheets::UPSTREAM_PROOF, &report, verify::text);
+    Ok(match report["proven"] == true {
+        true => printed,
+        false => Exit::Found.into(),
+    })
 }
 
 /// Opens the sink, which the receiver must not hold.
@@ -364,7 +334,7 @@ fn export_rejected(config: &UpstreamConfig) -> Result<ExitCode, String> {
         Err(SinkError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {}
         done => done.map_err(|error| error.to_string())?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Ok.into())
 }
 
 fn export_rows(
@@ -397,23 +367,33 @@ fn export_rows(
             written.rows
         ));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Ok.into())
 }
 
-fn status(config: &UpstreamConfig, ledger: bool, json: bool) -> Result<(), String> {
+fn status(config: &UpstreamConfig, ledger: bool, form: Form) -> Result<ExitCode, Failure> {
     let about = if ledger {
         json!({ "ledger": true })
     } else {
         json!({})
     };
     let answer = crate::local::ask(&config.socket, &json!({ "status": about }))?;
-    // Who reads may have enough.
-    let _ = match json {
-        true => print_line(&answer.to_string()),
-        false if ledger => print_line(&ledger_text(&answer["ledger"])),
-        false => print_line(&status_text(&answer)),
-    };
-    Ok(())
+    Ok(match (ledger, form) {
+        (true, form) => show_ledger(form, &answer),
+        (false, Form::Csv) => output::print(&sheets::FIGURES.csv(&output::figures(&answer))),
+        (false, form) => output::answer(form, &sheets::FIGURES, &answer, status_text),
+    })
+}
+
+/// Prints a status with its ledger.
+pub fn show_ledger(form: Form, answer: &Value) -> ExitCode {
+    match form {
+        Form::Csv => output::print(&sheets::UPSTREAM_LEDGER.csv(&answer["ledger"])),
+        Form::Text | Form::Json => {
+            output::answer(form, &sheets::UPSTREAM_LEDGER, answer, |answer| {
+                ledger_text(&answer["ledger"])
+            })
+        }
+    }
 }
 
 /// A receiver's status, a line per figure.
@@ -423,32 +403,4 @@ pub fn status_text(answer: &Value) -> String {
     let fields = fields.filter(|(key, _)| *key != "ledger");
     let lines = fields.map(|(key, value)| format!("{key:<14}{value}"));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_absolute_or_ago() {
-        let hour = 3_600_000_000;
-        for (text, want) in [
-            (
-                "2026-03-01T00:00:00Z",
-                utc::parse("2026-03-01T00:00:00Z").map(When::At),
-            ),
-            ("5", Some(When::At(EventTime(5)))),
-            ("-5", Some(When::At(EventTime(-5)))),
-            ("1h", Some(When::Ago(hour))),
-            ("0s", Some(When::Ago(0))),
-            ("-1h", None),
-            ("yesterday", None),
-            ("", None),
-        ] {
-            assert_eq!(parse_time(text).ok(), want, "{text}");
-        }
-        let now = EventTime(10 * hour);
-        assert_eq!(When::Ago(hour).at(now), EventTime(9 * hour));
-        assert_eq!(When::At(EventTime(7)).at(now), EventTime(7));
-    }
 }

@@ -91,7 +91,7 @@ fn gaps(tally: &Tally) -> Value {
 /// The member `ledger` of a status as a table: a line per device, and what does not
 /// fit one below it.
 #[must_use]
-pub fn ledger_text(ledger: &Value) -> String {
+pub(super) fn ledger_text(ledger: &Value) -> String {
     let devices: Vec<&Value> = ledger["devices"].as_array().into_iter().flatten().collect();
     let count = |value: &Value| value.as_u64().unwrap_or_default();
     let occurs = |name: &&str| {

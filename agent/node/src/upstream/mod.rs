@@ -26,8 +26,7 @@ mod process;
 
 mod command;
 
-pub use command::{UpstreamArgs, run, status_text};
-pub use ledger::ledger_text;
+pub use command::{UpstreamArgs, run, show_ledger, status_text};
 pub use process::UpstreamProcess;
 pub use sink::{
     Committed, EmbeddedSink, Extent, ExtentKind, PostgresSink, RowFilter, Sink, SinkError, open,

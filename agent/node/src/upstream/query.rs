@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::sink::{RowFilter, Sink};
 use super::verify::verify;
+use crate::shell::{sheets, width};
 
 /// Rows of one answer.
 pub(super) const ROWS_MAX: usize = 10_000;
@@ -130,46 +131,29 @@ fn verified(about: &Value, sink: &mut dyn Sink) -> Result<Value, String> {
     Ok(report.to_json())
 }
 
-/// Rows of an answer as a table for a person.
+/// The answer with its rows read.
+pub(super) fn read(answer: &Value) -> Value {
+    let rows = answer["rows"].as_array().into_iter().flatten();
+    let rows = rows.filter_map(Value::as_str);
+    let rows = rows.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    json!({ "rows": rows.collect::<Value>() })
+}
+
+/// Rows of an answer as a table for a person; what is no reading stands below it.
 pub(super) fn text(answer: &Value) -> String {
-    let rows = answer["rows"].as_array().map_or(&[][..], Vec::as_slice);
-    let head = [
-        "time", "gateway", "stream", "device", "channel", "value", "unit", "quality",
-    ];
-    let mut table = vec![head.map(str::to_owned).to_vec()];
+    let rows = answer["rows"].as_array().into_iter().flatten();
+    let lines = rows.filter_map(Value::as_str);
+    let mut readings = Vec::new();
     let mut others = Vec::new();
-    for row in rows {
-        let line = row.as_str().unwrap_or_default();
-        let Ok(row) = serde_json::from_str::<Value>(line) else {
-            continue;
-        };
-        let record = &row["record"];
-        if record.get("ordinal").is_none() {
-            others.push(line.to_owned());
-            continue;
+    for line in lines {
+        match serde_json::from_str::<Value>(line) {
+            Ok(row) if row["record"].get("ordinal").is_some() => readings.push(row),
+            Ok(_) | Err(_) => others.push(width::clean(line)),
         }
-        let cell = |value: &Value| match value {
-            Value::Null => String::from("-"),
-            Value::String(text) => text.clone(),
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                value.to_string()
-            }
-        };
-        let quality = record.get("quality").map_or_else(|| "ok".to_owned(), &cell);
-        let cells = [
-            &record["time"],
-            &row["gateway"],
-            &row["stream"],
-            &record["device"],
-        ];
-        let more = [&record["channel"], &record["value"], &record["unit"]];
-        let mut cells: Vec<String> = cells.into_iter().chain(more).map(cell).collect();
-        cells.push(quality);
-        table.push(cells);
     }
     let mut out = Vec::new();
-    if table.len() > 1 {
-        out.push(crate::table::columns(&table));
+    if !readings.is_empty() || others.is_empty() {
+        out.push(sheets::UPSTREAM_ROWS.text(&json!({ "rows": readings })));
     }
     out.extend(others);
     if answer["more"] == true {

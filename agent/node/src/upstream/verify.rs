@@ -16,6 +16,7 @@ use forebay_core::upstream::run::{Opening, Run};
 use serde_json::{Value, json};
 
 use super::sink::{Extent, ExtentKind, RowFilter, Sink, SinkError};
+use crate::shell::sheets;
 
 /// Findings that are named.
 pub(super) const FINDINGS_MAX: usize = 1000;
@@ -332,27 +333,7 @@ pub(super) fn text(report: &Value) -> String {
     let list = |key: &str| report[key].as_array().map_or(&[][..], Vec::as_slice);
     let number = |value: &Value| value.as_u64().unwrap_or_default().to_string();
     let name = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let figures = [
-        "partitions",
-        "applied",
-        "declared",
-        "twice",
-        "lost",
-        "unmarked",
-        "holes",
-    ];
-    let mut head = vec!["gateway".to_owned()];
-    head.extend(figures.map(str::to_owned));
-    head.push("proven".to_owned());
-    let mut rows = vec![head];
-    for gateway in list("gateways") {
-        let mut row = vec![name(&gateway["gateway"])];
-        row.extend(figures.map(|key| number(&gateway[key])));
-        let proven = gateway["proven"] == true;
-        row.push(String::from(if proven { "yes" } else { "NO" }));
-        rows.push(row);
-    }
-    let mut out = crate::table::columns(&rows);
+    let mut out = sheets::UPSTREAM_PROOF.text(report);
     for finding in list("findings") {
         let faults = [Fault::Twice, Fault::Lost, Fault::Unmarked, Fault::Hole];
         let fault = faults

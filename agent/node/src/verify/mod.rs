@@ -38,14 +38,12 @@ use serde_json::{Value, json};
 
 use self::compare::{Compare, Difference, Rule, Side};
 use crate::config::Config;
+use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
+use crate::shell::output::{self, Csv};
+use crate::shell::sheets;
 use crate::store::{LogReader, OpenError};
-use crate::terminal::{fail, print_line};
 
-/// What stands in the log is not what its readings give.
-const EXIT_DIFFERENT: u8 = 1;
-/// The log or the config cannot be used.
-const EXIT_UNUSABLE: u8 = 2;
 /// Longest line that is shown.
 const SHOWN_CHARS_MAX: usize = 2000;
 
@@ -59,7 +57,7 @@ Examples:
 Compares every row of every window and join, of late and of quarantine with what the readings and the
 changes of tables in the log give under this config, and names the first that differs. Rows that an agent had not yet
 written when it was stopped are no difference.
-Exit code: 0 when all is the same; 1 when something differs; 2 when it cannot be looked into.")]
+Exit code: 0 when all is the same; 4 when something differs; 2 when it cannot be looked into.")]
 pub struct VerifyArgs {
     /// Config of the agent: names its data directory and its windows
     #[arg(long, value_name = "FILE", default_value = "forebay.toml")]
@@ -73,6 +71,8 @@ pub struct VerifyArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 /// Runs the command.
@@ -80,22 +80,16 @@ pub struct VerifyArgs {
 pub fn run(args: &VerifyArgs) -> ExitCode {
     match verify(args) {
         Ok(report) => {
-            let said = if args.json {
-                report.json().to_string()
-            } else {
-                report.text()
-            };
-            let printed = print_line(&said);
+            let form = args.csv.form(args.json);
+            let text = |_: &Value| report.text();
+            let printed = output::answer(form, &sheets::VERIFIED, &report.json(), text);
             if report.is_same() {
                 printed
             } else {
-                ExitCode::from(EXIT_DIFFERENT)
+                Exit::Found.into()
             }
         }
-        Err(text) => {
-            fail(&text);
-            ExitCode::from(EXIT_UNUSABLE)
-        }
+        Err(text) => output::failed(&Failure::usage(text)),
     }
 }
 
@@ -222,18 +216,18 @@ fn verify(args: &VerifyArgs) -> Result<Report, String> {
     let changes = reader.heads.get(&CHANGES_AT).copied();
     let recompute = recompute.with_changes(changes.unwrap_or_default());
     let recompute = recompute.with_base(&reader.meta);
-    compute(&mut report, recompute, &mut reader, total)?;
+    let progress = Progress::records(total).shown(!args.json);
+    compute(&mut report, recompute, &mut reader, &progress)?;
     Ok(report)
 }
 
-/// Makes all rows anew and compares each; there are `total` readings.
+/// Makes all rows anew and compares each.
 fn compute(
     report: &mut Report,
     mut recompute: Recompute,
     reader: &mut LogReader,
-    total: u64,
+    progress: &Progress,
 ) -> Result<(), String> {
-    let progress = Progress::records(total);
     let mut seen: BTreeMap<TopicPartition, Offset> = BTreeMap::new();
     while let Some((read, at, from)) = recompute.next_fetch() {
         let blocks = reader.read(at, from, FETCH_BYTES_MAX, |_| {});

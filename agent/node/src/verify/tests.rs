@@ -140,6 +140,7 @@ fn log(dir: &Path, changed: impl Fn(&mut Rows)) -> VerifyArgs {
         data_dir: None,
         view: None,
         json: false,
+        csv: Csv::default(),
     }
 }
 

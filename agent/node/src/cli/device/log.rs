@@ -17,6 +17,8 @@ use crate::devlog::LogRequest;
 use crate::devlog::elf::Formats;
 use crate::devlog::firmware::{BuildId, formats_of};
 use crate::devlog::frame::{Said, decode};
+use crate::exit::Exit;
+use crate::shell::output;
 use crate::terminal::{fail, print_line};
 
 /// How often new lines are asked for.
@@ -30,7 +32,7 @@ Example:
 
 The agent keeps the last 256 lines of each device, as loud as `device_log` in [agent] lets them
 be, and reads them by the ELF files in `firmware` there; the file is found by its build id.
-Exit code: 0; 1 when there is no such device, or the agent does not answer.")]
+Exit code: 0; 1 when there is no such device; 3 when the agent does not answer.")]
 pub(in crate::cli) struct LogArgs {
     #[command(flatten)]
     device: Named,
@@ -48,8 +50,8 @@ pub(in crate::cli) fn run(args: &LogArgs) -> ExitCode {
     // Whoever keeps lines takes any uid: the core knows which devices there are.
     let device = args.device.name.clone();
     let known = DeviceQuestion::Core(DeviceRequest::Show { device });
-    if let Err(text) = args.device.target.ask(&device_questions::write(&known)) {
-        return fail(&text);
+    if let Err(failure) = args.device.target.ask(&device_questions::write(&known)) {
+        return output::failed(&failure);
     }
     let mut after = 0;
     loop {
@@ -58,8 +60,11 @@ pub(in crate::cli) fn run(args: &LogArgs) -> ExitCode {
             after,
         };
         let target = &args.device.target;
-        let answer = target.ask(&device_questions::write(&DeviceQuestion::Log(request)));
-        let lines = match answer.and_then(|answer| reader.lines(answer)) {
+        let answer = match target.ask(&device_questions::write(&DeviceQuestion::Log(request))) {
+            Ok(answer) => answer,
+            Err(failure) => return output::failed(&failure),
+        };
+        let lines = match reader.lines(answer) {
             Ok(answer) => answer,
             Err(text) => return fail(&text),
         };
@@ -77,12 +82,12 @@ pub(in crate::cli) fn run(args: &LogArgs) -> ExitCode {
             } else {
                 shown(line)
             };
-            if print_line(&line) != ExitCode::SUCCESS {
-                return ExitCode::FAILURE;
+            if let Err(error) = output::put(&line) {
+                return output::unwritten(&error);
             }
         }
         if !args.follow {
-            return ExitCode::SUCCESS;
+            return Exit::Ok.into();
         }
         // An agent that was started again counts anew.
         after = lines["newest"].as_u64().unwrap_or_default();

@@ -11,11 +11,12 @@ use forebay_core::devices::{DeviceRequest, SetRequest};
 use forebay_core::limits::{PERIOD_US_MAX, PERIOD_US_MIN};
 use serde_json::Value;
 
-use super::query::Target;
+use super::query::{Listed, Target};
 use crate::agent::device_questions::{self, DeviceQuestion};
 use crate::config::duration;
+use crate::shell::{output, sheets};
 use crate::sim::{self, SimArgs};
-use crate::terminal::{fail, print_line};
+use crate::terminal::print_line;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum DeviceVerb {
@@ -25,20 +26,20 @@ pub(super) enum DeviceVerb {
 Example:
   forebay device ls --config gateway.toml
 
-Exit code: 0; 1 when the agent does not answer.")]
-    Ls {
-        #[command(flatten)]
-        target: Target,
-    },
+Exit code: 0; 3 when the agent does not answer.")]
+    Ls(Listed),
     /// One device: who it is, its channels, its clock, how it does, its ledger
     #[command(after_help = "\
 Example:
   forebay device show boiler
 
-Exit code: 0; 1 when there is no such device, or the agent does not answer.")]
+Exit code: 0; 1 when there is no such device; 3 when the agent does not answer.")]
     Show {
+        /// Its name from the config, or its uid, 16 hex digits
+        #[arg(value_name = "DEVICE")]
+        name: String,
         #[command(flatten)]
-        device: Named,
+        listed: Listed,
     },
     Set(SetArgs),
     /// Lets a device show which one it is: its light blinks
@@ -127,14 +128,15 @@ pub(super) fn run(verb: &DeviceVerb) -> ExitCode {
     let (target, request, show): (_, _, fn(&Value) -> String) = match verb {
         DeviceVerb::Sim(args) => return sim::run(args),
         DeviceVerb::Log(args) => return log::run(args),
-        DeviceVerb::Ls { target } => (target, DeviceRequest::List, show::list),
-        DeviceVerb::Show { device } => {
-            let name = device.name.clone();
-            (
-                &device.target,
-                DeviceRequest::Show { device: name },
-                show::whole,
-            )
+        DeviceVerb::Ls(listed) => {
+            return listed.show(&asked(DeviceRequest::List), &sheets::DEVICES, |answer| {
+                sheets::DEVICES.text(answer)
+            });
+        }
+        DeviceVerb::Show { name, listed } => {
+            let device = name.clone();
+            let request = asked(DeviceRequest::Show { device });
+            return listed.show(&request, &sheets::DEVICE_CHANNELS, show::whole);
         }
         DeviceVerb::Set(args) => {
             let request = DeviceRequest::Set(SetRequest {
@@ -162,12 +164,15 @@ pub(super) fn run(verb: &DeviceVerb) -> ExitCode {
             )
         }
     };
-    let request = device_questions::write(&DeviceQuestion::Core(request));
-    match target.ask(&request) {
+    match target.ask(&asked(request)) {
         Ok(answer) if target.json => print_line(&answer.to_string()),
         Ok(answer) => print_line(&show(&answer)),
-        Err(text) => fail(&text),
+        Err(failure) => output::failed(&failure),
     }
+}
+
+fn asked(request: DeviceRequest) -> Value {
+    device_questions::write(&DeviceQuestion::Core(request))
 }
 
 #[cfg(test)]

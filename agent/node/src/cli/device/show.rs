@@ -4,27 +4,17 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::cli::show::number;
-use crate::table::columns;
+use crate::shell::output::figure as number;
+use crate::shell::{sheets, width};
 
 fn text(value: &Value) -> String {
-    value.as_str().unwrap_or("-").to_owned()
+    width::clean(value.as_str().unwrap_or("-"))
 }
 
 /// A count; a dash for none.
 fn count(value: &Value) -> String {
     let count = value.as_u64().or(value.as_i64().map(i64::unsigned_abs));
     count.map_or(String::from("-"), |count| count.to_string())
-}
-
-/// A period that a person would write.
-fn period(value: &Value) -> String {
-    match value.as_u64() {
-        None => String::from("-"),
-        Some(us) if us % 1_000_000 == 0 => format!("{} s", us / 1_000_000),
-        Some(us) if us % 1000 == 0 => format!("{} ms", us / 1000),
-        Some(us) => format!("{us} us"),
-    }
 }
 
 fn connection(device: &Value) -> String {
@@ -41,41 +31,6 @@ fn closes(ledger: &Value) -> &'static str {
         Some(false) => "NO",
         None => "-",
     }
-}
-
-/// A line per device.
-pub(super) fn list(answer: &Value) -> String {
-    let devices = answer["devices"].as_array().map_or(&[][..], Vec::as_slice);
-    if devices.is_empty() {
-        return String::from("no device was heard of yet");
-    }
-    let head = [
-        "device",
-        "uid",
-        "connected",
-        "boot",
-        "reset",
-        "firmware",
-        "channels",
-        "waiting",
-        "closes",
-    ];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    rows.extend(devices.iter().map(|device| {
-        let channels = device["channels"].as_array().map(Vec::len);
-        vec![
-            text(&device["device"]),
-            text(&device["uid"]),
-            connection(device),
-            count(&device["boot"]),
-            text(&device["reset_cause"]),
-            text(&device["firmware"]),
-            channels.map_or(String::from("-"), |n| n.to_string()),
-            count(&device["health"]["waiting"]),
-            closes(&device["ledger"]).to_owned(),
-        ]
-    }));
-    columns(&rows)
 }
 
 /// All of one device.
@@ -104,7 +59,7 @@ pub(super) fn whole(device: &Value) -> String {
     out.push_str(&config(&device["config"]));
     out.push_str(&health(&device["health"]));
     out.push_str(&ledger(&device["ledger"]));
-    out.push_str(&channels(&device["channels"]));
+    out.push_str(&channels(device));
     out
 }
 
@@ -212,46 +167,13 @@ fn ledger(ledger: &Value) -> String {
     out
 }
 
-fn channels(channels: &Value) -> String {
-    let channels = channels.as_array().map_or(&[][..], Vec::as_slice);
-    if channels.is_empty() {
-        return String::new();
+fn channels(device: &Value) -> String {
+    match device["channels"].as_array() {
+        Some(channels) if !channels.is_empty() => {
+            format!("\n{}", sheets::DEVICE_CHANNELS.text(device))
+        }
+        Some(_) | None => String::new(),
     }
-    let head = [
-        "channel",
-        "unit",
-        "from",
-        "to",
-        "period",
-        "wanted",
-        "threshold",
-        "errors",
-        "newest",
-        "at",
-    ];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    rows.extend(channels.iter().map(|channel| {
-        let newest = &channel["newest"];
-        let fault = newest["quality"].as_str().unwrap_or("-").to_owned();
-        let is_fault = newest["value"].is_null();
-        vec![
-            text(&channel["channel"]),
-            text(&channel["unit"]),
-            number(&channel["range"][0]),
-            number(&channel["range"][1]),
-            period(&channel["period_us"]),
-            period(&channel["desired"]["period_us"]),
-            number(&channel["desired"]["threshold"]),
-            count(&channel["errors"]),
-            if is_fault {
-                fault
-            } else {
-                number(&newest["value"])
-            },
-            text(&newest["time"]),
-        ]
-    }));
-    format!("\n{}", columns(&rows))
 }
 
 /// What became of a setting.
@@ -326,9 +248,9 @@ mod tests {
              stack free 800 bytes  bytes lost 3\n\
              ledger: produced 10  readings 7  gaps 2  lost 0  missing 1  duplicates 0  closes yes\n  \
              boot 7  reset -  produced 10  readings 7  gaps 2  lost 0  2026-01-01T00:00:00Z to -\n\
-             channel      unit  from   to  period  wanted  threshold  errors     newest                    at\n\
-             temperature  degC   -55  125  500 ms       -      0.500       0     21.500  2026-01-01T00:00:00Z\n\
-             x                     0    1    1 us    60 s          0       3  bus_error  2026-01-01T00:00:00Z"
+             channel      unit  from   to  period  wanted  threshold  errors  newest  quality    at\n\
+             temperature  degC   -55  125  500 ms       -      0.500       0  21.500  ok         2026-01-01T00:00:00Z\n\
+             x                     0    1    1 us    60 s          0       3       -  bus_error  2026-01-01T00:00:00Z"
         );
         let unheard = json!({ "device": "d", "uid": "u", "connected": null, "ledger": null });
         assert_eq!(whole(&unheard), "d  uid u  connected no");
@@ -338,13 +260,13 @@ mod tests {
     fn devices_are_listed_a_line_each() {
         let unheard = json!({ "device": "old", "uid": "1123456789abcdef", "connected": null });
         assert_eq!(
-            list(&json!({ "devices": [device(), unheard] })),
-            "device               uid  connected  boot     reset  firmware  channels  waiting  closes\n\
-             boiler  0123456789abcdef     port 2     7  watchdog     0.1.0         2        1     yes\n\
-             old     1123456789abcdef         no     -         -         -         -        -       -"
+            sheets::DEVICES.text(&json!({ "devices": [device(), unheard] })),
+            "device  uid               port  boot  reset     firmware  channels  waiting  closes\n\
+             boiler  0123456789abcdef     2     7  watchdog  0.1.0            2        1  yes\n\
+             old     1123456789abcdef     -     -  -         -                -        -  -"
         );
         assert_eq!(
-            list(&json!({ "devices": [] })),
+            sheets::DEVICES.text(&json!({ "devices": [] })),
             "no device was heard of yet"
         );
     }

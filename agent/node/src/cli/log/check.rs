@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{EXIT_DAMAGED, Opened, Target};
+use super::{Opened, Target};
+use crate::exit::Exit;
 use crate::progress::Progress;
+use crate::shell::output::{self, Csv};
+use crate::shell::sheets;
 use crate::store::{Damage, Report};
-use crate::terminal::print_line;
 
 /// Reads the whole log and names everything that cannot be read
 #[derive(Debug, Clone, Args)]
@@ -16,32 +18,32 @@ use crate::terminal::print_line;
 Example:
   forebay log check --data-dir /var/lib/forebay
 
-Exit code: 0 when all of it reads; 1 when something does not; 2 when it cannot be looked into.")]
+Exit code: 0 when all of it reads; 4 when something does not; 2 when it cannot be looked into.")]
 pub(in crate::cli) struct CheckArgs {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, String> {
     let mut opened = args.target.open()?;
-    let report = read_all(&mut opened)?;
-    let said = if args.target.json {
-        json(&opened, &report).to_string()
-    } else {
-        text(&opened, &report)
-    };
-    let printed = print_line(&said);
+    let report = read_all(&mut opened, !args.target.json)?;
+    let form = args.csv.form(args.target.json);
+    let said = |_: &Value| text(&opened, &report);
+    let printed = output::answer(form, &sheets::LOG_DAMAGES, &json(&opened, &report), said);
     Ok(if is_intact(&opened, &report) {
         printed
     } else {
-        ExitCode::from(EXIT_DAMAGED)
+        Exit::Found.into()
     })
 }
 
-/// Checks with a bar.
-pub(super) fn read_all(opened: &mut Opened) -> Result<Report, String> {
+/// Checks, with a bar where one is wanted.
+pub(super) fn read_all(opened: &mut Opened, bar: bool) -> Result<Report, String> {
     let parts = opened.reader.parts();
-    let progress = Progress::bytes(Some(parts.iter().map(|part| part.bytes).sum()));
+    let bytes = parts.iter().map(|part| part.bytes).sum();
+    let progress = Progress::bytes(Some(bytes)).shown(bar);
     let report = opened.reader.check(&mut |bytes| progress.set(bytes));
     report.map_err(|error| error.to_string())
 }

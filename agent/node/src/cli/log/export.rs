@@ -106,7 +106,8 @@ fn write_all(
     mut table: Box<dyn Table>,
 ) -> Result<(Written, Vec<forebay_core::store::Loss>), Stop> {
     let mut written = Written::default();
-    let progress = Progress::bytes(Some(args.filters.bytes(opened)?));
+    let bytes = args.filters.bytes(opened)?;
+    let progress = Progress::bytes(Some(bytes)).shown(!args.target.json);
     let mut failed = None;
     let scanned = args
         .filters

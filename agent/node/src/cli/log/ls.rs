@@ -9,9 +9,10 @@ use forebay_core::units::PartitionId;
 use forebay_core::utc::time_value;
 use serde_json::{Value, json};
 
-use super::{Opened, Target, bytes_text, time_text};
+use super::{Opened, Target, bytes_text};
+use crate::shell::output::{self, Csv};
+use crate::shell::sheets;
 use crate::store::Place;
-use crate::terminal::print_line;
 
 /// Lists what the log holds
 #[derive(Debug, Clone, Args)]
@@ -30,6 +31,8 @@ pub(in crate::cli) struct LsArgs {
     /// List the files, too
     #[arg(long)]
     files: bool,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 pub(super) fn run(args: &LsArgs) -> Result<ExitCode, String> {
@@ -43,12 +46,14 @@ pub(super) fn run(args: &LsArgs) -> Result<ExitCode, String> {
             && partition.is_none_or(|partition| partition == at.partition)
     });
     let places: Vec<_> = places.collect();
-    let said = if args.target.json {
-        json(&opened, &places).to_string()
-    } else {
-        text(&opened, &places, args.files)
-    };
-    Ok(print_line(&said))
+    let form = args.csv.form(args.target.json);
+    let answer = json(&opened, &places);
+    Ok(output::answer(
+        form,
+        &sheets::LOG_TOPICS,
+        &answer,
+        |answer| text(&opened, answer, args.files),
+    ))
 }
 
 fn json(opened: &Opened, places: &[(TopicPartition, Place)]) -> Value {
@@ -85,26 +90,8 @@ fn json(opened: &Opened, places: &[(TopicPartition, Place)]) -> Value {
     })
 }
 
-fn text(opened: &Opened, places: &[(TopicPartition, Place)], files: bool) -> String {
-    let mut out = head(opened);
-    let _ = write!(
-        out,
-        "\n{:<20} {:>4} {:>12} {:>12} {:>12}  {:<28} newest",
-        "topic", "part", "first", "next", "records", "oldest"
-    );
-    for (at, place) in places {
-        let _ = write!(
-            out,
-            "\n{:<20} {:>4} {:>12} {:>12} {:>12}  {:<28} {}",
-            opened.stream(at.topic),
-            at.partition.0,
-            place.first.0,
-            place.head.0,
-            place.records,
-            time_text(place.time_min),
-            time_text(place.time_max)
-        );
-    }
+fn text(opened: &Opened, answer: &Value, files: bool) -> String {
+    let mut out = format!("{}\n{}", head(opened), sheets::LOG_TOPICS.text(answer));
     for part in opened.reader.parts().iter().filter(|_| files) {
         let kind = part.segment.map_or_else(
             || String::from("not sealed yet"),

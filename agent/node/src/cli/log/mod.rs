@@ -23,16 +23,13 @@ use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
 
 use crate::config::Config;
+use crate::exit::Failure;
+use crate::shell::output;
 use crate::store::{LogReader, OpenError, StoreSettings};
-use crate::terminal::fail;
 
 /// Topics that no receiver hears of: what the gateway noted of itself, and readings that
 /// stand elsewhere already.
 const UNSENT: [(TopicId, &str); 2] = [(CONTROL, "control"), (EXCHANGE, "exchange")];
-/// Something in the log is damaged.
-const EXIT_DAMAGED: u8 = 1;
-/// The log cannot be used.
-const EXIT_UNUSABLE: u8 = 2;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LogVerb {
@@ -52,10 +49,7 @@ pub(super) fn run(verb: &LogVerb) -> ExitCode {
         LogVerb::Repair(args) => repair::run(args),
         LogVerb::Export(args) => export::run(args),
     };
-    done.unwrap_or_else(|text| {
-        fail(&text);
-        ExitCode::from(EXIT_UNUSABLE)
-    })
+    done.unwrap_or_else(|text| output::failed(&Failure::usage(text)))
 }
 
 /// Which log.

@@ -6,9 +6,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::check::{is_intact, json as report_json, read_all, text};
-use super::{EXIT_DAMAGED, Target, open};
+use super::{Target, open};
+use crate::exit::Exit;
+use crate::shell::output::{self, Csv};
+use crate::shell::sheets;
 use crate::store::repair;
-use crate::terminal::print_line;
 
 /// Brings back every readable block; moves what was damaged to quarantine
 #[derive(Debug, Clone, Args)]
@@ -17,17 +19,20 @@ Example:
   forebay log repair --data-dir /var/lib/forebay
 
 Nothing is deleted: what it replaces stands in quarantine/ in the data directory.
-Exit code: 0 when all of the log reads afterwards; 1 when something still does not; 2
+Exit code: 0 when all of the log reads afterwards; 4 when something still does not; 2
 when it could not be repaired.")]
 pub(in crate::cli) struct RepairArgs {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 pub(super) fn run(args: &RepairArgs) -> Result<ExitCode, String> {
+    let bar = !args.target.json;
     let (data_dir, names, settings) = args.target.find()?;
     let mut opened = open(&data_dir, names.clone())?;
-    let before = read_all(&mut opened)?;
+    let before = read_all(&mut opened, bar)?;
     let sound = is_intact(&opened, &before) && before.holes.is_empty();
     let repaired = if sound {
         // It holds the lock.
@@ -38,14 +43,13 @@ pub(super) fn run(args: &RepairArgs) -> Result<ExitCode, String> {
         Some(done.map_err(|error| error.to_string())?)
     };
     let mut opened = open(&data_dir, names)?;
-    let after = read_all(&mut opened)?;
+    let after = read_all(&mut opened, bar)?;
     let repaired = repaired.unwrap_or_default();
-    let said = if args.target.json {
-        let mut said = report_json(&opened, &after);
-        said["repaired"] = json!(repaired.done);
-        said["records_brought_back"] = json!(repaired.brought_back);
-        said.to_string()
-    } else {
+    let mut said = report_json(&opened, &after);
+    said["repaired"] = json!(repaired.done);
+    said["records_brought_back"] = json!(repaired.brought_back);
+    let form = args.csv.form(args.target.json);
+    let printed = output::answer(form, &sheets::LOG_DAMAGES, &said, |_| {
         let mut lines = repaired.done;
         if sound {
             lines.push(String::from("there was nothing to repair"));
@@ -59,11 +63,10 @@ pub(super) fn run(args: &RepairArgs) -> Result<ExitCode, String> {
         }
         lines.push(text(&opened, &after));
         lines.join("\n")
-    };
-    let printed = print_line(&said);
+    });
     Ok(if is_intact(&opened, &after) {
         printed
     } else {
-        ExitCode::from(EXIT_DAMAGED)
+        Exit::Found.into()
     })
 }

@@ -17,8 +17,8 @@ use forebay_wire::ids::DeviceUid;
 use forebay_wire::message::Quality;
 
 use super::Opened;
-use crate::cli::query::parse_time;
 use crate::export::Reading;
+use crate::shell::when;
 
 /// Records that are asked for.
 #[derive(Debug, Clone, Args)]
@@ -35,11 +35,11 @@ pub(super) struct Filters {
     /// Only this channel
     #[arg(long)]
     channel: Option<String>,
-    /// First event time, RFC 3339 or microseconds since 1970 (included)
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    /// First event time (included): RFC 3339, -15m for 15 minutes ago, or microseconds since 1970
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<EventTime>,
-    /// Last event time (not included)
-    #[arg(long, value_parser = parse_time, value_name = "TIME")]
+    /// Last event time (not included), as in --from, or now
+    #[arg(long, value_parser = when::parse, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<EventTime>,
 }
 

@@ -9,7 +9,10 @@ use forebay_core::utc::time_value;
 use serde_json::{Value, json};
 
 use super::scan::{Filters, Flow, Item};
-use super::{EXIT_DAMAGED, Opened, Target, time_text};
+use super::{Opened, Target, time_text};
+use crate::exit::Exit;
+use crate::shell::output::{Csv, Form};
+use crate::shell::{sheets, width};
 use crate::terminal::fail;
 
 /// Shows records
@@ -25,6 +28,8 @@ pub(in crate::cli) struct ShowArgs {
     /// Most records that are shown; 0 for all
     #[arg(long, default_value_t = 100, value_name = "N")]
     limit: u64,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, String> {
@@ -33,6 +38,10 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, String> {
     let stdout = io::stdout();
     let mut out = BufWriter::new(stdout.lock());
     let (mut shown, mut more, mut closed) = (0, false, false);
+    let form = args.csv.form(args.target.json);
+    if form == Form::Csv {
+        closed = write!(out, "{}", sheets::LOG_RECORDS.csv_head()).is_err();
+    }
     let scanned = args.filters.scan(&mut opened, &mut |_| {}, &mut |item| {
         if args.limit > 0 && shown == args.limit {
             more = true;
@@ -43,13 +52,17 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, String> {
             Item::Gap(gap, _) => names.name(gap.uid),
             Item::Reading(_) | Item::Clock(..) | Item::Tables(..) | Item::Row(..) => String::new(),
         };
-        let line = if args.target.json {
-            json_line(item, &device).to_string()
-        } else {
-            text_line(item, &device)
+        let line = match form {
+            Form::Json => json_line(item, &device).to_string() + "\n",
+            Form::Text => width::clean(&text_line(item, &device)) + "\n",
+            Form::Csv => {
+                let mut record = json_line(item, &device);
+                record["kind"] = kind(item).into();
+                sheets::LOG_RECORDS.csv_record(&Value::Null, &record)
+            }
         };
         // A reader that went away, as `head` does, has seen enough.
-        closed = writeln!(out, "{line}").is_err();
+        closed |= out.write_all(line.as_bytes()).is_err();
         Ok(if closed { Flow::Stop } else { Flow::GoOn })
     })?;
     let _ = out.flush();
@@ -67,10 +80,21 @@ pub(super) fn tell_lost(opened: &Opened, lost: &[forebay_core::store::Loss]) -> 
             opened.loss_text(loss)
         ));
     }
-    if lost.is_empty() {
-        ExitCode::SUCCESS
+    let exit = if lost.is_empty() {
+        Exit::Ok
     } else {
-        ExitCode::from(EXIT_DAMAGED)
+        Exit::Found
+    };
+    exit.into()
+}
+
+fn kind(item: &Item<'_>) -> &'static str {
+    match item {
+        Item::Reading(_) => "reading",
+        Item::Gap(..) => "gap",
+        Item::Clock(..) => "clock",
+        Item::Tables(..) => "tables",
+        Item::Row(..) => "row",
     }
 }
 
