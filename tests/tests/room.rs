@@ -137,7 +137,7 @@ fn a_full_log_that_drops_nothing_refuses_an_import_and_says_why() {
     assert_eq!(topic["dropped"], 0, "{topic}");
     assert_eq!(topic["full"], true, "{topic}");
     let status = site.status().expect("it answers");
-    let health = status["health"].as_str().unwrap_or_default();
+    let health = status["space"]["trouble"].as_str().unwrap_or_default();
     assert!(health.contains("topic readings is full"), "{status}");
     assert!(agent.end_by("TERM").success());
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use forebay_wire::ids::DeviceUid;
 
+use crate::alarms::AlarmRules;
 pub use crate::changes::{
     RowText, SourceBatch, SourceConfig, SourceEvent, SourceNo, SourcePosition, SourceState,
     StaticTable,
@@ -49,6 +50,8 @@ pub struct GatewayConfig {
     /// What devices say in their logs: 0 nothing, 1 errors, to
     /// [`LOG_LEVEL_MAX`](forebay_wire::limits::LOG_LEVEL_MAX), all.
     pub device_log: u8,
+    /// When an operator is told that something is wrong.
+    pub alarms: AlarmRules,
 }
 
 /// What the store said when it was opened.
@@ -93,6 +96,12 @@ pub enum Input<'a> {
         dest: DestinationId,
         conn: ConnNo,
         reason: String,
+    },
+    /// The broker does not let us in, or does not let us read a topic: a sentence that
+    /// says who must do what. The connection, if there was one, is told of besides.
+    BrokerDenied {
+        dest: DestinationId,
+        why: String,
     },
     BrokerMessage {
         dest: DestinationId,

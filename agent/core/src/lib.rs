@@ -67,6 +67,8 @@ pub mod import;
 
 pub mod devices;
 
+pub mod alarms;
+
 pub mod effect;
 
 pub mod pipeline;

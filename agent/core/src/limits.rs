@@ -391,3 +391,19 @@ const _: () = assert!(
     COMMANDS_PER_DEVICE_MAX <= 8,
     "a device keeps so many results to answer a command that comes again"
 );
+/// How often alarms are judged, us.
+pub const ALARMS_EVERY_US: u64 = 1_000_000;
+/// Alarms of one code that are shown; what is beyond is counted.
+pub const ALARMS_PER_CODE_MAX: usize = 64;
+/// Sentences about alarms in one second; what is beyond is one more, with a number.
+pub const ALARM_NOTES_MAX: usize = 8;
+/// Ports that are missed when they are gone.
+pub const ALARM_PORTS_MAX: usize = 1024;
+/// Longest part of a sentence about an alarm that others have said, characters.
+pub const ALARM_TEXT_CHARS_MAX: usize = 400;
+
+const _: () = assert!(
+    // A character is at most 6 bytes in JSON, a subject two names.
+    6 * (ALARM_TEXT_CHARS_MAX + 2 * NAME_BYTES_MAX) < ROW_BYTES_MAX - 1024,
+    "the row of an alarm fits a block"
+);

@@ -34,6 +34,8 @@ pub struct Told {
     pub entries: Vec<Entry>,
     /// For the operator.
     pub notes: Vec<String>,
+    /// How many records these are.
+    pub records: u64,
 }
 
 /// Which losses were told.
@@ -56,16 +58,21 @@ impl Losses {
     /// What of `losses` was not told before, found at `found_at`.
     pub fn tell(&mut self, losses: &[Loss], topics: &TopicTable, found_at: EventTime) -> Told {
         let mut new: BTreeMap<TopicPartition, Vec<Loss>> = BTreeMap::new();
+        let mut records = 0;
         for loss in losses.iter().filter(|loss| loss.first < loss.end) {
             let ranges = self.known.entry(loss.at).or_default();
             let told = |(first, end): &(Offset, Offset)| *first <= loss.first && loss.end <= *end;
             if !ranges.iter().any(told) {
                 insert(ranges, (loss.first, loss.end));
+                records += loss.end.0.saturating_sub(loss.first.0);
                 new.entry(loss.at).or_default().push(*loss);
             }
         }
         let names: BTreeMap<_, _> = topics.streams().collect();
-        let mut out = Told::default();
+        let mut out = Told {
+            records,
+            ..Told::default()
+        };
         for (at, losses) in new {
             let stream = names.get(&at.topic).copied();
             for (loss, parts) in summed(&losses) {

@@ -4,6 +4,7 @@
 //! Holds always: effects leave in the order in which they arose, and ports are
 //! heard only after the accounts have been rebuilt from the log.
 
+mod alarms;
 mod asked;
 mod build;
 mod device_view;
@@ -23,6 +24,7 @@ use self::build::{Build, Live};
 use self::forwarding::Marks;
 pub use self::start::Pipelines;
 use crate::accounts::Accounts;
+use crate::alarms::Alarms;
 use crate::changes::{Changes, ChangesSay};
 use crate::clock::GatewayClock;
 use crate::commit::{CommitToken, Durable, GroupCommit};
@@ -112,6 +114,8 @@ pub struct Gateway {
     pub(crate) retention: Retention,
     removals: space::Removals,
     losses: Losses,
+    pub(crate) alarms: Alarms,
+    tallies: alarms::Tallies,
     queries: BTreeMap<QueryId, Job>,
     followers: BTreeMap<QueryId, Follow>,
     table_jobs: BTreeMap<QueryId, TableJob>,
@@ -212,6 +216,7 @@ impl Gateway {
             Input::BrokerDisconnected { dest, conn, reason } => {
                 self.on_forward(dest, |f| f.on_disconnected(conn, &reason));
             }
+            Input::BrokerDenied { dest, why } => self.on_forward(dest, |f| f.on_denied(&why)),
             Input::BrokerMessage {
                 dest,
                 topic,
@@ -229,7 +234,7 @@ impl Gateway {
             } => self.changes.on_state(source, state, lag_bytes),
             Input::ClockSynchronised => self.clock.set_synchronised(),
             Input::Deadline => {}
-            Input::Drain => self.on_drain(),
+            Input::Drain => self.on_drain(now.mono),
             Input::Hold => self.forward.iter_mut().for_each(Forward::hold),
         }
         self.on_deadlines(now);
@@ -256,6 +261,7 @@ impl Gateway {
             .chain(self.forward.iter().filter_map(Forward::next_deadline))
             .chain(self.retention.next_deadline())
             .chain(self.clock.next_deadline())
+            .chain(self.alarms_deadline())
             .chain(changes)
             .chain(self.readers.next_deadline(&self.commit))
             .chain(self.build_deadline())
@@ -418,8 +424,9 @@ impl Gateway {
         }
     }
 
-    fn on_drain(&mut self) {
+    fn on_drain(&mut self, now: Mono) {
         self.draining = true;
+        self.keep_wear(now);
         self.imports.close();
         self.forward.iter_mut().for_each(Forward::drain);
     }
@@ -501,6 +508,7 @@ impl Gateway {
         self.advance_forward(now);
         self.advance_space(now.mono);
         self.advance_imports(now);
+        self.advance_alarms(now);
         self.keep_state(now.mono);
         if let Some((token, batch)) = self.commit.poll(now.mono) {
             self.accounts.on_cut();

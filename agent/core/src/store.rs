@@ -108,6 +108,11 @@ pub enum StoreEvent {
     Trouble(StoreError),
     /// Writing works again.
     Recovered,
+    /// So much this process has had written to its disk since its start, by the system's
+    /// count.
+    Written(u64),
+    /// So many damaged files were put aside.
+    SetAside(u64),
     /// A damaged block was met when it was to be read.
     Lost(Loss),
     /// A sentence for the operator.

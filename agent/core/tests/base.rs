@@ -75,6 +75,7 @@ fn config(join: &str, partitions: u16) -> GatewayConfig {
         },
         clock: ClockRules::default(),
         device_log: 0,
+        alarms: forebay_core::alarms::AlarmRules::default(),
         sources: vec![SourceConfig {
             name: "s".to_owned(),
             tables: vec![Arc::from("sites")],

@@ -94,6 +94,7 @@ fn config(text: &[u8], partitions: u16) -> GatewayConfig {
         space: SpaceConfig::default(),
         clock: ClockRules::default(),
         device_log: 0,
+        alarms: forebay_core::alarms::AlarmRules::default(),
         sources: Vec::new(),
         tables: Vec::new(),
     }

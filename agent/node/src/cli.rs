@@ -17,6 +17,7 @@ use crate::try_run::{self, TryArgs};
 use crate::upstream::{self, UpstreamArgs};
 use crate::verify::{self, VerifyArgs};
 
+mod alarms;
 mod checkpoint;
 mod device;
 mod forward;
@@ -64,6 +65,7 @@ enum Verb {
     #[command(subcommand)]
     View(view::ViewVerb),
     Status(query::StatusArgs),
+    Alarms(alarms::AlarmsArgs),
     Ingest(IngestArgs),
     /// Shows what no broker takes, and sends it again
     #[command(subcommand)]
@@ -112,6 +114,7 @@ pub fn main() -> ExitCode {
         Verb::Watch(args) => watch::run(&args),
         Verb::View(verb) => view::run(&verb),
         Verb::Status(args) => query::status(&args),
+        Verb::Alarms(args) => alarms::run(&args),
         Verb::Log(verb) => log::run(&verb),
         Verb::Forward(verb) => forward::run(&verb),
         Verb::Table(verb) => table::run(&verb),

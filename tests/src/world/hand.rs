@@ -71,6 +71,7 @@ impl Hand {
             sources: Vec::new(),
             tables: Vec::new(),
             device_log: 0,
+            alarms: forebay_core::alarms::AlarmRules::default(),
         };
         let store = MemoryStore::create(LogId([7; 16]), 1);
         let now = Now {

@@ -183,6 +183,7 @@ fn config(partitions: u16, (space, crosses): (SpaceConfig, bool)) -> GatewayConf
         sources: Vec::new(),
         tables: Vec::new(),
         device_log: 3,
+        alarms: forebay_core::alarms::AlarmRules::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use forebay_core::engine::{Batch, Engine};
 use forebay_core::exchange::{EXCHANGE_AT, Split};
 use forebay_core::live::figure;
 use forebay_core::log::key::TopicPartition;
-use forebay_core::log::topic::{DERIVED_FIRST, LATE, QUARANTINE, READINGS};
+use forebay_core::log::topic::{CONTROL, DERIVED_FIRST, LATE, QUARANTINE, READINGS};
 use forebay_core::record::{ClockTrust, GapReason, gap_name, trust_name};
 use forebay_core::units::{PartitionId, Span, TopicId};
 use forebay_core::upstream::rows::RowReader;
@@ -432,9 +432,10 @@ fn judge_across(archive: &Archive, split: &Split, replay: &str) {
     judge_engine(archive, EXCHANGE_AT, &config, &streams, replay);
 }
 
-/// What the gateway sends.
+/// What the gateway sends: not what it keeps for itself, nor what it says of its own state.
 fn sent(archive: &Archive) -> impl Iterator<Item = (TopicPartition, &BTreeMap<u64, Entry>)> {
-    archive.places().filter(|(at, _)| *at != EXCHANGE_AT)
+    let places = archive.places();
+    places.filter(|(at, _)| *at != EXCHANGE_AT && at.topic != CONTROL)
 }
 
 /// Compares topics with what a fresh engine makes of what stands, or stood, in its input.

@@ -42,6 +42,7 @@ fn config(partitions: u16) -> GatewayConfig {
         sources: Vec::new(),
         tables: Vec::new(),
         device_log: 0,
+        alarms: forebay_core::alarms::AlarmRules::default(),
     }
 }
 

@@ -151,6 +151,7 @@ impl Steps {
             sources: sources(&script.engine),
             tables: Vec::new(),
             device_log: 0,
+            alarms: forebay_core::alarms::AlarmRules::default(),
         };
         let disk = MemoryDisk {
             generation_bytes: GENERATION_BYTES,

@@ -215,7 +215,7 @@ impl Forwarder {
                 self.forward.on_disconnected(conn, &reason);
             }
             LinkEvent::SubscriptionRefused { filter } => panic!("{filter} is refused"),
-            LinkEvent::Note(text) => panic!("{text}"),
+            LinkEvent::Denied(text) | LinkEvent::Note(text) => panic!("{text}"),
             LinkEvent::Message { topic, payload } => {
                 self.forward.on_message(&topic, &payload, now);
             }

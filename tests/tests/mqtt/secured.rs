@@ -130,6 +130,7 @@ async fn refused(config: &MqttConfig) -> String {
         | LinkEvent::Acked { .. }
         | LinkEvent::Refused { .. }
         | LinkEvent::SubscriptionRefused { .. }
+        | LinkEvent::Denied(_)
         | LinkEvent::Note(_)
         | LinkEvent::Message { .. }) => panic!("{event:?}"),
     }

@@ -132,6 +132,7 @@ impl Publisher {
                 event @ (LinkEvent::Connected { .. }
                 | LinkEvent::Refused { .. }
                 | LinkEvent::Disconnected { .. }
+                | LinkEvent::Denied(_)
                 | LinkEvent::Note(_)
                 | LinkEvent::SubscriptionRefused { .. }) => panic!("{event:?} at {floor}"),
             }

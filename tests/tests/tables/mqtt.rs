@@ -74,6 +74,7 @@ fn publish(port: u16, topic: &str, payloads: &[String]) {
                 LinkEvent::Refused { .. }
                 | LinkEvent::Disconnected { .. }
                 | LinkEvent::SubscriptionRefused { .. }
+                | LinkEvent::Denied(_)
                 | LinkEvent::Note(_)
                 | LinkEvent::Message { .. } => {}
             }

@@ -204,6 +204,7 @@ impl Gateway {
                 }
                 LinkEvent::Refused { .. }
                 | LinkEvent::SubscriptionRefused { .. }
+                | LinkEvent::Denied(_)
                 | LinkEvent::Note(_)
                 | LinkEvent::Message { .. } => {}
             }
@@ -255,6 +256,7 @@ impl Gateway {
             LinkEvent::Acked { .. }
             | LinkEvent::Refused { .. }
             | LinkEvent::SubscriptionRefused { .. }
+            | LinkEvent::Denied(_)
             | LinkEvent::Note(_) => {}
         }
         event

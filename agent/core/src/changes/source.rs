@@ -124,6 +124,12 @@ impl Source {
         self.taken.as_ref()
     }
 
+    /// Why nothing of it is taken in this run.
+    #[must_use]
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
     /// Position of the last event that was taken.
     #[must_use]
     pub fn seen(&self) -> &SourcePosition {

@@ -67,6 +67,8 @@ pub struct Device {
     pub link: Option<Link>,
     /// Its newest Health of the boot that it is in, or was in last, and when it came.
     pub heard: Option<(Health, Mono)>,
+    /// Times that it went to another port while the one before was open.
+    pub moves: u64,
 }
 
 impl Device {
@@ -105,6 +107,7 @@ impl Devices {
                 kept,
                 link: None,
                 heard: None,
+                moves: 0,
             };
             (uid, device)
         });
@@ -214,6 +217,7 @@ impl Devices {
                 kept: Kept::new(hello.clone()),
                 link: None,
                 heard: None,
+                moves: 0,
             }
         });
         if device.kept.on_hello(hello) {
@@ -228,6 +232,7 @@ impl Devices {
             open: false,
         };
         let before = device.link.replace(link).filter(|link| link.port != port);
+        device.moves += u64::from(before.is_some());
         if let Some(Link { port: earlier, .. }) = before {
             self.ports.remove(&earlier);
             self.actions.push(DeviceAction::Dismiss(earlier));

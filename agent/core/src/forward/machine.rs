@@ -78,6 +78,8 @@ pub struct Forward {
     /// A place is sent again on request at most once before this.
     pub(super) resend_after: BTreeMap<usize, Mono>,
     pub(super) last_disconnect: Option<String>,
+    /// What the broker does not let us do, until the next connection stands.
+    pub(super) denied: Option<String>,
     pub(super) counters: Counters,
     /// How fast the backlog goes at the most, and how fast readings are acked.
     pub(super) cap: Cap,
@@ -131,6 +133,7 @@ impl Forward {
             held: false,
             resend_after: BTreeMap::new(),
             last_disconnect: None,
+            denied: None,
             counters: Counters::default(),
             still_since: None,
             ages: None,
@@ -235,11 +238,17 @@ impl Forward {
         }
         (self.reset, self.resetting) = (None, false);
         self.still_since = None;
+        self.denied = None;
         self.ahead.forget();
         if let Some(edge) = self.edge.as_mut() {
             edge.on_connected(conn);
         }
         self.connection = Some(Connection::new(conn, window.min(self.config.window)));
+    }
+
+    /// The broker does not let us in, or does not let us read a topic: a sentence.
+    pub fn on_denied(&mut self, why: &str) {
+        self.denied = Some(why.to_owned());
     }
 
     /// A connection, or the attempt at one, ended.

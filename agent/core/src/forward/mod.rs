@@ -52,3 +52,4 @@ mod tests;
 pub use config::{DEFAULT_DESTINATION, ForwardConfig, Order};
 pub use ids::{ConnNo, DestinationId, Refusal, SendNo};
 pub use machine::{Forward, ForwardAction};
+pub use status::Standing;

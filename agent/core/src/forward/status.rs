@@ -1,5 +1,7 @@
 //! How forwarding is doing, for operators. Decides nothing.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::connection::Connection;
@@ -7,12 +9,76 @@ use super::counters::Counters;
 use super::machine::Forward;
 use super::place::Place;
 use crate::log::topic::READINGS;
-use crate::units::Mono;
+use crate::units::{Mono, TopicId};
 
 /// What a record takes, bytes, while none was sent.
 const RECORD_BYTES_GUESS: u64 = 16;
 
+/// How a destination is doing, for whoever judges it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    pub name: String,
+    pub connected: bool,
+    pub last_disconnect: Option<String>,
+    /// The broker does not let us in, or does not take or give a topic: who must do what.
+    pub denied: Option<String>,
+    pub receiver_known: bool,
+    pub receiver_online: bool,
+    /// Records that are parked now.
+    pub parked: u64,
+    /// Acks of the receiver about openings of the log that are not ours.
+    pub foreign: u64,
+    pub eta_s: Option<u64>,
+    /// Why a backlog does not move.
+    pub stall: Option<&'static str>,
+}
+
 impl Forward {
+    /// How the destination is doing.
+    #[must_use]
+    pub fn standing(&self, now: Mono) -> Standing {
+        let places = self.places.iter();
+        let parked = places.map(|place| place.marks.parked.records());
+        Standing {
+            name: self.config.name.clone(),
+            connected: self.connection.is_some() && !self.resetting,
+            last_disconnect: self.last_disconnect.clone(),
+            denied: self.denied(),
+            receiver_known: self.receiver.is_known(),
+            receiver_online: self.receiver.is_online(),
+            parked: parked.sum(),
+            foreign: self.counters.acks_foreign,
+            eta_s: self.eta_s(now),
+            stall: self.stall(now),
+        }
+    }
+
+    fn denied(&self) -> Option<String> {
+        let refused = self.places.iter().any(|p| p.waits_until().is_some());
+        let topic = || {
+            let why = self.counters.last_refusal?;
+            Some(format!("a topic is refused: {why}"))
+        };
+        self.denied.clone().or_else(|| topic().filter(|_| refused))
+    }
+
+    fn eta_s(&self, now: Mono) -> Option<u64> {
+        let rate = self.acked.per_s(now);
+        let readings = self.places.iter().filter(|p| p.at.topic == READINGS);
+        let readings = readings.map(unsent).sum::<u64>();
+        (rate > 0).then(|| readings.div_ceil(rate))
+    }
+
+    /// Bytes that wait of each topic, as far as they can be told.
+    #[must_use]
+    pub fn unsent_by_topic(&self) -> BTreeMap<TopicId, u64> {
+        let mut bytes = BTreeMap::new();
+        for place in &self.places {
+            *bytes.entry(place.at.topic).or_default() += unsent_bytes(place);
+        }
+        bytes
+    }
+
     /// How forwarding is doing, as JSON.
     #[must_use]
     pub fn status(&self, now: Mono) -> Value {
@@ -43,7 +109,7 @@ impl Forward {
             "backlog_readings": backlog_readings,
             "backlog_bytes": sum(unsent_bytes),
             "rate": rate,
-            "eta_s": (rate > 0).then(|| backlog_readings.div_ceil(rate)),
+            "eta_s": self.eta_s(now),
             "unconfirmed": sum(|place| place.head.0.saturating_sub(place.marks.confirmed.0)),
             "in_flight": self.connection.as_ref().map_or(0, Connection::len),
             "published": published,

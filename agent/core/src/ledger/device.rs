@@ -78,6 +78,14 @@ impl DeviceAccounts {
         boots.fold(self.folded.ordinals(), add)
     }
 
+    /// Ordinals taken of the device itself: no import counts.
+    #[must_use]
+    pub fn taken_live(&self) -> u64 {
+        let own = self.boots.iter().filter(|(boot, a)| !is_import(**boot, a));
+        let taken = own.map(|(_, account)| account.taken);
+        taken.fold(self.folded.ordinals(), u64::saturating_add)
+    }
+
     /// Sum over all boots.
     #[must_use]
     pub fn total(&self) -> Counts {

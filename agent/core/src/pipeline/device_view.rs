@@ -137,7 +137,8 @@ fn config(device: &Device) -> Value {
     })
 }
 
-fn health(device: &Device, now: Mono) -> Value {
+/// What a device last said of itself.
+pub(super) fn health(device: &Device, now: Mono) -> Value {
     let Some((health, at)) = &device.heard else {
         return Value::Null;
     };
@@ -231,6 +232,20 @@ pub(super) fn ledger(gateway: &Gateway, uid: DeviceUid) -> Value {
             "lost": accounts.folded.lost,
         },
         "boots": boots.map(|(boot, account)| view_of(*boot, account, newest)).collect::<Value>(),
+    })
+}
+
+/// Whether the sums of a device close, as far as it says.
+pub(super) fn closes(gateway: &Gateway, uid: DeviceUid) -> bool {
+    let Some(accounts) = gateway.ledger.device(uid) else {
+        return true;
+    };
+    let device = gateway.devices.get(uid);
+    let health = device.and_then(|device| device.heard.as_ref());
+    health.is_none_or(|(health, _)| {
+        let boot = health.boot;
+        let account = gateway.ledger.get(Source { uid, boot });
+        Off::of(accounts, Some(health).zip(account)) == Off::default()
     })
 }
 

@@ -111,8 +111,13 @@ impl Gateway {
                 None
             }
             StoreEvent::Note(text) => Some(text.clone()),
-            StoreEvent::Sealed(_) | StoreEvent::Removed(_) | StoreEvent::Disk { .. } => None,
+            StoreEvent::Sealed(_)
+            | StoreEvent::Removed(_)
+            | StoreEvent::Disk { .. }
+            | StoreEvent::Written(_)
+            | StoreEvent::SetAside(_) => None,
         };
+        self.note_wear(event);
         self.effects
             .extend(note.map(|text| Effect::Note(Note(text))));
         let forward = &self.forward;
@@ -123,6 +128,7 @@ impl Gateway {
     /// Losses that were not told before become rows of `control` and notes.
     pub(super) fn tell_losses(&mut self, losses: &[Loss], now: Now) {
         let told = self.losses.tell(losses, &self.topics, now.utc);
+        self.tallies.lost += told.records;
         let at = TopicPartition {
             topic: CONTROL,
             partition: PartitionId(0),
@@ -181,6 +187,12 @@ impl Gateway {
         for block in &batch.blocks {
             *bytes.entry(block.key.at).or_default() += block.bytes.len() as u64;
         }
+        let of_meta = batch
+            .meta
+            .iter()
+            .map(|(key, value)| key.len() + value.len());
+        let all = bytes.values().sum::<u64>() + of_meta.sum::<usize>() as u64;
+        self.alarms.wear().on_written(all);
         for (at, bytes) in bytes {
             self.retention.on_written(at, self.commit.next(at), bytes);
         }

@@ -5,10 +5,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::alarms::Tallies;
 use super::build::{Build, Live, hash_of, removed};
 use super::views::muted;
 use super::{Founding, Gateway, space};
 use crate::accounts::Accounts;
+use crate::alarms::Alarms;
 use crate::changes::{CHANGES_AT, Changes};
 use crate::checkpoint::{Unit, keys_of};
 use crate::clock::GatewayClock;
@@ -95,6 +97,8 @@ impl Gateway {
             retention,
             removals: space::Removals::default(),
             losses: Losses::restore(meta),
+            alarms: Alarms::new(config.alarms.clone(), meta, now),
+            tallies: Tallies::default(),
             queries: BTreeMap::new(),
             followers: BTreeMap::new(),
             table_jobs: BTreeMap::new(),

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Gateway;
-use super::device_view::ledger;
+use super::device_view::{health, ledger};
 use crate::derive::{Derive, DeriveCounters};
 use crate::exchange::{Exchange, ExchangeCounters};
 use crate::forward::Forward;
@@ -57,10 +57,13 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
         "tables": gateway.tables_status(),
         "readings_behind": gateway.readers.behind(&gateway.commit),
         "layout": gateway.readers.active(),
-        "devices": devices(gateway),
+        "devices": devices(gateway, now),
         "ports": ports(gateway),
         "partitions": partitions(gateway),
-        "health": gateway.retention.health(),
+        "health": gateway.alarms.health(),
+        "alarms": gateway.alarms.status(now),
+        "alarms_left_out": gateway.alarms.left_out(),
+        "card": gateway.alarms.wear_status(now),
         "space": space(gateway),
         // The first, under the name that the only one always had; then all of them.
         "forward": gateway.forward.first().map(|forward| destination(gateway, forward, now)),
@@ -155,15 +158,18 @@ pub(super) fn gaps(counts: &Counts) -> Value {
     json!({ "total": counts.gap_total(), "by_reason": reasons })
 }
 
-fn devices(gateway: &Gateway) -> Value {
+fn devices(gateway: &Gateway, now: Mono) -> Value {
     let names = &gateway.config.names;
     let devices = gateway.ledger.devices().map(|(uid, counts)| {
         let partition = gateway.config.router.partition(uid);
         let stage = gateway.readers.stage(uid);
         let channels = stage.live.iter().filter(|(key, _)| key.uid == uid);
+        let device = gateway.devices.get(uid);
         json!({
             "device": names.name(uid),
             "uid": uid.to_string(),
+            "connected": device.is_some_and(|device| device.link.is_some()),
+            "health": device.map_or(Value::Null, |device| health(device, now)),
             "partition": partition.0,
             "received": counts.readings,
             "duplicates": counts.duplicates,
@@ -246,6 +252,7 @@ fn space(gateway: &Gateway) -> Value {
         })
     });
     json!({
+        "trouble": retention.health(),
         "free_bytes": retention.free_bytes(),
         "reserve_bytes": retention.reserve_bytes(),
         "live_bytes": retention.live_bytes(),

@@ -17,6 +17,7 @@ mod tests;
 mod topic;
 
 pub use self::dropped::{Came, DROPPED_META_PREFIX, DropCounts, drop_counts};
+pub use self::notices::size;
 pub use self::policy::{
     DERIVED_QUOTA_BYTES, FIXED_TOPICS, OWN_QUOTA_BYTES, READINGS_QUOTA_BYTES, SpaceConfig,
     TopicPolicy, WhenFull, default_policy,

@@ -140,7 +140,8 @@ fn full_sentence(name: &str, quota: &str, policy: TopicPolicy) -> String {
 }
 
 /// Bytes for people, in the largest unit that keeps two digits.
-pub(super) fn size(bytes: u64) -> String {
+#[must_use]
+pub fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units.iter().find(|(_, shift)| bytes >> shift >= 1);
     match unit {

@@ -230,7 +230,10 @@ impl Retention {
                 self.disk.trouble = Some(error.clone());
             }
             StoreEvent::Recovered => self.disk.trouble = None,
-            StoreEvent::Lost(_) | StoreEvent::Note(_) => {}
+            StoreEvent::Lost(_)
+            | StoreEvent::Note(_)
+            | StoreEvent::Written(_)
+            | StoreEvent::SetAside(_) => {}
         }
         self.dirty = true;
     }
@@ -393,8 +396,15 @@ impl Retention {
         ))
     }
 
+    /// Why nothing can be written, when the store says so.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.health().filter(|_| self.is_in_trouble())
+    }
+
     /// That the disk is at its reserve, when it is.
-    fn short_sentence(&self) -> Option<String> {
+    #[must_use]
+    pub fn short_sentence(&self) -> Option<String> {
         let free = self.disk.free_bytes.filter(|_| self.short_bytes() > 0)?;
         Some(format!(
             "the disk has {} free, less than its reserve of {}: the oldest records are dropped \

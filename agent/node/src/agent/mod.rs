@@ -15,6 +15,7 @@ mod runtime;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forebay_core::alarms::AlarmRules;
 use forebay_core::effect::{GatewayConfig, Opened};
 use forebay_core::ingest::Router;
 use forebay_core::meta::Entry;
@@ -297,6 +298,19 @@ fn core_config(config: &Config, gateway: GatewayName, sources: &Sources) -> Gate
         sources: sources.known(),
         tables: sources::static_tables(config),
         device_log: config.agent.device_log,
+        alarms: alarm_rules(config),
+    }
+}
+
+/// The rules, with the ports and devices that they are about.
+fn alarm_rules(config: &Config) -> AlarmRules {
+    let devices = config.devices.iter();
+    AlarmRules {
+        ports: places::missed(&config.device_ports),
+        expects: devices
+            .filter_map(|device| Some((DeviceUid(device.uid), device.expect?)))
+            .collect(),
+        ..config.alarms.clone()
     }
 }
 

@@ -1,6 +1,8 @@
 //! From the device ports of the config to those that are opened: an entry that takes
 //! all boards is as many ports as it may take.
 
+use std::collections::BTreeMap;
+
 use crate::config::DevicePort;
 use crate::ports::{PortConfig, PortId, PortPlace};
 
@@ -37,6 +39,24 @@ pub(super) fn port_configs(ports: &[DevicePort]) -> Vec<PortConfig> {
         .collect()
 }
 
+/// Ports that are missed when they are gone, with their names: not those that take any
+/// board that matches, where boards come and go.
+pub(super) fn missed(ports: &[DevicePort]) -> BTreeMap<PortId, String> {
+    let any_board = |config: &PortConfig| {
+        let PortPlace::Usb { usb, .. } = &config.place else {
+            return false;
+        };
+        let all = ports.iter().filter_map(|port| match port {
+            DevicePort::Usb { usb, all, .. } => Some(usb).filter(|_| *all),
+            DevicePort::Serial { .. } | DevicePort::Tcp { .. } => None,
+        });
+        all.into_iter().any(|of_all| of_all == usb)
+    };
+    let configs = port_configs(ports).into_iter();
+    let missed = configs.filter(|config| !any_board(config));
+    missed.map(|config| (config.id, config.name)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -48,6 +68,23 @@ mod tests {
     fn configs(text: &str) -> Vec<PortConfig> {
         let config = Config::from_text(Path::new("c.toml"), text).unwrap();
         port_configs(&config.device_ports)
+    }
+
+    #[test]
+    fn only_a_port_of_its_own_is_missed() {
+        let config = Config::from_text(
+            Path::new("c.toml"),
+            "[[device_port]]\nkind = \"serial\"\npath = \"/dev/ttyUSB0\"\n\
+             [[device_port]]\nkind = \"serial\"\nusb = \"2e8a:000a\"\nall = true\n\
+             [[device_port]]\nkind = \"tcp\"\naddress = \"h:1\"\n",
+        );
+        let missed = missed(&config.unwrap().device_ports);
+        let last = 1 + USB_ALL_PORTS_MAX as u32;
+        let want = [
+            (PortId(0), String::from("/dev/ttyUSB0")),
+            (PortId(last), String::from("h:1")),
+        ];
+        assert_eq!(missed, BTreeMap::from(want));
     }
 
     #[test]

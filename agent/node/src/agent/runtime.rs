@@ -288,9 +288,14 @@ impl Runtime {
             LinkEvent::Disconnected { conn, reason } => {
                 self.handle(Input::BrokerDisconnected { dest, conn, reason });
             }
-            LinkEvent::SubscriptionRefused { filter } => (self.say)(&format!(
-                "the broker does not let us read {filter}: marks of the receiver stay unknown"
-            )),
+            LinkEvent::SubscriptionRefused { filter } => {
+                let why = format!(
+                    "the broker does not let us read {filter}: marks of the receiver stay unknown"
+                );
+                (self.say)(&why);
+                self.handle(Input::BrokerDenied { dest, why });
+            }
+            LinkEvent::Denied(why) => self.handle(Input::BrokerDenied { dest, why }),
             LinkEvent::Note(text) => (self.say)(&format!("forward: {text}")),
             LinkEvent::Message { topic, payload } => self.handle(Input::BrokerMessage {
                 dest,

@@ -264,6 +264,24 @@ fn tables(answer: &Value) -> String {
     out
 }
 
+/// What is wrong; `forebay alarms` says more of it.
+fn alarms(answer: &Value) -> String {
+    let mut out = String::new();
+    if let Some(trouble) = answer["space"]["trouble"].as_str() {
+        let _ = write!(out, "\n! {trouble}");
+    }
+    for alarm in answer["alarms"].as_array().into_iter().flatten() {
+        let _ = write!(
+            out,
+            "\n! {}, {}: {}",
+            text(&alarm["code"]),
+            text(&alarm["subject"]),
+            text(&alarm["text"]),
+        );
+    }
+    out
+}
+
 /// The agent at a glance.
 pub(super) fn status(answer: &Value) -> String {
     let mut out = format!(
@@ -277,9 +295,7 @@ pub(super) fn status(answer: &Value) -> String {
         number(&answer["gaps"]["total"]),
         number(&answer["rows"]),
     );
-    if let Some(health) = answer["health"].as_str() {
-        let _ = write!(out, "\n! {health}");
-    }
+    out.push_str(&alarms(answer));
     out.push('\n');
     out.push_str(&destinations(answer));
     out.push_str(&space(&answer["space"]));

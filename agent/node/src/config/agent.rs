@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forebay_core::alarms::Expect;
 use forebay_core::clock::{ClockRules, TrustRule};
-use forebay_core::units::EventTime;
+use forebay_core::units::{EventTime, Span};
 use forebay_core::utc;
 use forebay_wire::limits::LOG_LEVEL_MAX;
 
@@ -37,6 +38,8 @@ pub struct AgentConfig {
 pub struct DeviceAlias {
     pub uid: [u8; 8],
     pub name: String,
+    /// What is expected of it; `None`: what it says of itself.
+    pub expect: Option<Expect>,
 }
 
 /// `[query]`
@@ -163,9 +166,20 @@ pub fn devices(source: &Source<'_>) -> Result<Vec<DeviceAlias>, ConfigError> {
         if found.iter().any(|other| other.name == name) {
             return Err(name_field.bad("is the name of two devices"));
         }
-        found.push(DeviceAlias { uid, name });
+        let expect = table.get("expect_every")?.map(|field| expect(&field));
+        let expect = expect.transpose()?;
+        found.push(DeviceAlias { uid, name, expect });
     }
     Ok(found)
+}
+
+fn expect(field: &Field<'_>) -> Result<Expect, ConfigError> {
+    if field.text()? == "never" {
+        return Ok(Expect::Never);
+    }
+    let every = field.timer(Duration::from_secs(1), Duration::from_secs(365 * 86_400))?;
+    let micros = i64::try_from(every.as_micros()).unwrap_or(i64::MAX);
+    Ok(Expect::Every(Span(micros)))
 }
 
 /// Sixteen hex digits to the bytes of a uid.

@@ -3,6 +3,7 @@
 //! but the one file; passwords stay in theirs.
 
 pub mod agent;
+pub mod alarms;
 pub mod api;
 pub mod broker;
 mod chain;
@@ -33,6 +34,7 @@ mod window;
 
 use std::path::{Path, PathBuf};
 
+use forebay_core::alarms::AlarmRules;
 use forebay_core::engine::config::EngineConfig;
 
 pub use self::agent::{
@@ -57,10 +59,11 @@ use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 16] = [
+pub const SECTIONS: [&Section; 17] = [
     &schema_agent::AGENT,
     &port::DEVICE_PORT,
     &schema_agent::DEVICE,
+    &alarms::ALARMS,
     &schema_agent::LOG,
     &schema_agent::TOPIC,
     &schema::ENGINE,
@@ -83,6 +86,8 @@ pub struct Config {
     pub agent: AgentConfig,
     pub device_ports: Vec<DevicePort>,
     pub devices: Vec<DeviceAlias>,
+    /// Without ports and devices: these stand in their own sections.
+    pub alarms: AlarmRules,
     pub log: LogConfig,
     pub engine: EngineConfig,
     /// The sections that say it, as the log keeps them.
@@ -129,6 +134,7 @@ impl Config {
             file: path.to_owned(),
             device_ports: port::device_ports(&source)?,
             devices: agent::devices(&source)?,
+            alarms: alarms::alarms(&source)?,
             forward: forward::forward(&source, folder, agent.gateway.as_deref(), of_topics)?,
             log,
             pipeline: pipeline::text_of(text, &engine),

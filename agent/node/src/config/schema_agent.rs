@@ -69,6 +69,11 @@ pub const DEVICE: Section = Section {
             default: Default::Required("\"boiler\""),
             doc: "Letters, digits, - _ and .; at most 64.",
         },
+        Key {
+            name: "expect_every",
+            default: Default::None("\"15m\""),
+            doc: "So often something comes from it at the least, 1s to 365d, for a device that sleeps between;\n\"never\": it may stay silent. Default: as often as it says of its channels. See [alarms].",
+        },
     ],
 };
 

@@ -76,6 +76,8 @@ pub enum LinkEvent {
     SubscriptionRefused {
         filter: String,
     },
+    /// The broker does not let us in: who must do what. `Disconnected` follows.
+    Denied(String),
     /// Something that the operator should know; the connection goes on.
     Note(String),
     /// A message of a subscription. May come before `Connected`.
@@ -230,6 +232,10 @@ impl Role for Publishing {
 
     fn disconnected(conn: ConnNo, reason: String) -> LinkEvent {
         LinkEvent::Disconnected { conn, reason }
+    }
+
+    fn denied(why: String) -> Option<LinkEvent> {
+        Some(LinkEvent::Denied(why))
     }
 
     fn note(text: String) -> LinkEvent {

@@ -108,6 +108,10 @@ pub(super) trait Role: Send {
         out: &mut VecDeque<Self::Event>,
     ) -> Result<(), Ended>;
     fn disconnected(conn: ConnNo, reason: String) -> Self::Event;
+    /// The broker does not let us in; `None` where nobody wants to hear that besides.
+    fn denied(_why: String) -> Option<Self::Event> {
+        None
+    }
     fn note(text: String) -> Self::Event;
 }
 
@@ -251,6 +255,9 @@ impl<R: Role> Task<R> {
                         let health = R::health(session);
                         let about = (health.ready, client::local_clock());
                         let reason = failure.sentence(self.role.mqtt(), material, about);
+                        if failure.is_denied() {
+                            self.waiting.extend(R::denied(reason.clone()));
+                        }
                         health.ended(&reason)
                     });
                 }

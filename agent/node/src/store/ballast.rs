@@ -1,6 +1,7 @@
 //! A file that only takes space, to be given up when the disk is full: reopening a
 //! database and removing old segments need some. Also how full the disk is.
 
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -60,6 +61,16 @@ impl Ballast {
 pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// What this process has had written to disks since its start, by the system's count: all
+/// that the store makes of what it is given, not what the file system and the card add.
+pub(super) fn written_bytes() -> Option<u64> {
+    let io = fs::read_to_string("/proc/self/io").ok()?;
+    let line = io
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes:"));
+    line?.trim().parse().ok()
 }
 
 #[cfg(test)]

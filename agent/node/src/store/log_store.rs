@@ -18,7 +18,7 @@ use forebay_core::store::{
 };
 use forebay_core::units::{Epoch, LogId, Offset};
 
-use super::ballast::{Ballast, free_bytes};
+use super::ballast::{Ballast, free_bytes, written_bytes};
 use super::catalog::Catalog;
 use super::generations::{Generations, News};
 use super::identity::Identity;
@@ -240,6 +240,7 @@ impl LogStore {
                     self.events.push_back(StoreEvent::Note(text));
                 }
                 News::Quarantined(place) => {
+                    self.events.push_back(StoreEvent::SetAside(1));
                     let text = format!("what was damaged stands in {} now", place.display());
                     self.events.push_back(StoreEvent::Note(text));
                 }
@@ -275,6 +276,8 @@ impl LogStore {
                 live_bytes: self.generations.bytes(),
             });
         }
+        let written = written_bytes().map(StoreEvent::Written);
+        self.events.extend(written);
     }
 }
 

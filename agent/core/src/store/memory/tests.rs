@@ -125,7 +125,9 @@ fn sealed(store: &mut MemoryStore) -> Vec<SegmentInfo> {
         | StoreEvent::Trouble(_)
         | StoreEvent::Recovered
         | StoreEvent::Lost(_)
-        | StoreEvent::Note(_) => None,
+        | StoreEvent::Note(_)
+        | StoreEvent::Written(_)
+        | StoreEvent::SetAside(_) => None,
     });
     sealed.flatten().collect()
 }

@@ -14,6 +14,29 @@ const SAID_CHARS_MAX: usize = 200;
 /// How the library for TLS writes that the other side refuses.
 const ALERT: &str = "received fatal alert: ";
 
+/// What a broker answers to whom it does not let in.
+const DENIALS: [&str; 6] = [
+    "BadUserNamePassword",
+    "NotAuthorized",
+    "BadClientId",
+    "ClientIdentifierNotValid",
+    "Banned",
+    "BadAuthenticationMethod",
+];
+/// What it says of a certificate that it does not take, or misses.
+const DENYING_ALERTS: [&str; 10] = [
+    "CertificateRequired",
+    "CertificateExpired",
+    "CertificateUnknown",
+    "CertificateRevoked",
+    "BadCertificate",
+    "UnsupportedCertificate",
+    "UnknownCA",
+    "UnknownCa",
+    "AccessDenied",
+    "DecryptError",
+];
+
 /// What the library said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::mqtt) enum Failure {
@@ -51,6 +74,17 @@ impl Failure {
             return Self::Closed;
         }
         Self::Other(error.to_string())
+    }
+
+    /// Whether the broker knows who we are, or wants to, and does not let us in.
+    pub(in crate::mqtt) fn is_denied(&self) -> bool {
+        match self {
+            Self::Refused(code) | Self::Dismissed { code, .. } => DENIALS.contains(&code.as_str()),
+            Self::Tls(said) | Self::Websocket(said) | Self::Other(said) => said
+                .split_once(ALERT)
+                .is_some_and(|(_, alert)| DENYING_ALERTS.iter().any(|of| alert.starts_with(of))),
+            Self::Silent | Self::NoPong | Self::Closed | Self::Nonsense(_) => false,
+        }
     }
 
     /// The sentence, for a connection with these settings that `stood` or never did.
