@@ -8,7 +8,7 @@ const CONTROLS: &str = "[...document.querySelectorAll('a[href], button, input, s
      [tabindex=\"0\"]')].filter((node) => node.checkVisibility() && \
      !(node.type === 'radio' && !node.checked))";
 /// Roles that need a name.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 13] = [
     "button",
     "link",
     "textbox",
@@ -18,7 +18,6 @@ const NAMED: [&str; 14] = [
     "radiogroup",
     "slider",
     "region",
-    "group",
     "table",
     "form",
     "listbox",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_node::sim::{RingSize, SamplePeriod, SimConfig, SimDevices, SimLines, SimPlace};
@@ -66,7 +66,7 @@ impl Rig {
             .collect();
         let broker = Mosquitto::start();
         let port = free_port();
-        let config = config_text(&sim, broker.port(), port);
+        let config = config_text(&sim, dir.path(), broker.port(), port);
         fs::write(dir.path().join("forebay.toml"), config).unwrap();
         let mut rig = Self {
             browser: Browser::start(),
@@ -194,7 +194,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-fn config_text(sim: &SimDevices, broker: u16, api: u16) -> String {
+fn config_text(sim: &SimDevices, dir: &Path, broker: u16, api: u16) -> String {
     let mut text = format!(
         "[agent]\ngateway = \"plant-1\"\ndata_dir = \"data\"\n\
          [api]\nlisten = \"127.0.0.1:{api}\"\n\
@@ -205,10 +205,11 @@ fn config_text(sim: &SimDevices, broker: u16, api: u16) -> String {
          aggregates = [\"count\", \"mean\", \"min\", \"max\"]\n"
     );
     for (info, name) in sim.devices().iter().zip(DEVICES) {
-        let uid = info.uid;
+        let (uid, path) = (info.uid, dir.join(name));
+        let path = path.display();
         let _ = write!(
             text,
-            "[[device_port]]\nkind = \"serial\"\npath = \"{name}\"\n\
+            "[[device_port]]\nkind = \"serial\"\npath = \"{path}\"\n\
              [[device]]\nuid = \"{uid}\"\nname = \"{name}\"\n"
         );
     }

@@ -26,16 +26,16 @@ function stateCell() {
 }
 
 /** How fresh a channel is, as of the answer that brought it. */
-export function channelFreshness(device, channel, nowUs) {
-  return freshness({ newestUs: channel.newestUs, periodUs: channel.periodUs, connected: device.connected, hasLink: device.hasLink, nowUs });
+export function channelFreshness(device, channel, { nowUs, answering }) {
+  return freshness({ answering, newestUs: channel.newestUs, periodUs: channel.periodUs, connected: device.connected, hasLink: device.hasLink, nowUs });
 }
 
 /** Brings the table up to date; `pick(device, channel)` shows one in the charts. */
-export function showDevices(devices, { filter, nowUs, shown, pick, clockTrusted }) {
+export function showDevices(devices, { filter, nowUs, answering, shown, pick, clockTrusted }) {
   show(byId("no-devices"), devices.length === 0);
   show(byId("device-scroll"), devices.length > 0);
   show(byId("filter-box"), devices.length >= FILTER_FROM);
-  const states = devices.map((device) => worst(device.channels.map((channel) => channelFreshness(device, channel, nowUs).is)));
+  const states = devices.map((device) => worst(device.channels.map((channel) => channelFreshness(device, channel, { nowUs, answering }).is)));
   const troubled = ["away", "stale"].map((name) => [name, states.filter((one) => one === name).length]).filter(([, many]) => many > 0);
   text(byId("device-count"), devices.length === 0 ? "" : [`${count(devices.length)} in all`, ...troubled.map(([name, many]) => `${many} ${name}`)].join(", "));
   const make = (line) => {
@@ -53,12 +53,13 @@ export function showDevices(devices, { filter, nowUs, shown, pick, clockTrusted 
     row.dataset.device = device.name;
     if (line.kind === "device") {
       text(head, device.name);
-      const found = device.channels.map((channel) => channelFreshness(device, channel, nowUs));
+      const found = device.channels.map((channel) => channelFreshness(device, channel, { nowUs, answering }));
       const is = worst(found.map((one) => one.is));
-      const away = device.hasLink && !device.connected;
+      const away = answering && device.hasLink && !device.connected;
       const good = found.filter((one) => one.is === "fresh").length;
-      const label = { away: "away", stale: "stale", none: "no reading yet", recorded: "recorded", fresh: "fresh" }[away ? "away" : is];
-      state(fresh, { is: away ? "away" : is, label, why: away ? "not connected" : is === "recorded" ? "no link here" : `${good} of ${device.channels.length} fresh` });
+      const label = { unknown: "not known", away: "away", stale: "stale", none: "no reading yet", recorded: "recorded", fresh: "fresh" }[away ? "away" : is];
+      const why = { unknown: "the agent does not answer", recorded: "no link here" }[is] ?? `${good} of ${device.channels.length} fresh`;
+      state(fresh, { is: away ? "away" : is, label, why: away ? "not connected" : why });
       const known = clockQuality(device.uncertaintyUs, clockTrusted);
       text(quality, known.label);
       attribute(quality, "class", known.level === "warn" ? "clock-warn" : "quiet");
@@ -67,7 +68,7 @@ export function showDevices(devices, { filter, nowUs, shown, pick, clockTrusted 
     const { channel } = line;
     row.dataset.channel = channel.name;
     row.dataset.shown = shown(device.name, channel.name);
-    const found = channelFreshness(device, channel, nowUs);
+    const found = channelFreshness(device, channel, { nowUs, answering });
     state(fresh, found);
     const bad = channel.value === null && channel.quality;
     attribute(newest.children[0], "value", channel.value ?? "");

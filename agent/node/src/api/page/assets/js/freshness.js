@@ -11,11 +11,14 @@ const UNCERTAIN_US = 100_000;
 /** How the log says that a time comes from a clock that was not trusted. */
 const UNSYNCED = 0xffff_ffff;
 
-/** What can be said of a channel: {is, label, why}. */
-export function freshness({ newestUs, periodUs, connected, hasLink, nowUs }) {
+/** What can be said of a channel: {is, label, why}. Nothing is, while nobody is `answering`. */
+export function freshness({ newestUs, periodUs, connected, hasLink, nowUs, answering }) {
   const age = (nowUs - newestUs) / 1e6;
   const old = Number.isFinite(age) ? `newest ${span(age)} old` : "no reading yet";
   const due = periodUs > 0 ? `, due each ${span(periodUs / 1e6)}` : "";
+  if (!answering) {
+    return { is: "unknown", label: "not known", why: old };
+  }
   if (hasLink && !connected) {
     return { is: "away", label: "away", why: `${old}${due}` };
   }
@@ -34,7 +37,7 @@ export function freshness({ newestUs, periodUs, connected, hasLink, nowUs }) {
 
 /** The worst of several states, for the device as a whole. */
 export function worst(states) {
-  const order = ["away", "stale", "none", "recorded", "fresh"];
+  const order = ["unknown", "away", "stale", "none", "recorded", "fresh"];
   return order.find((name) => states.includes(name)) ?? "none";
 }
 

@@ -107,6 +107,7 @@ function presentDevices() {
   showDevices(state.devices, {
     filter: byId("filter").value,
     nowUs: state.failure ? now() : state.atUs,
+    answering: state.failure === null,
     shown: (device, channel) => device === state.device && (state.channel === ALL || state.channel === channel),
     pick: (device, channel) => {
       state.device = device;

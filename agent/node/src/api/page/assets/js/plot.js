@@ -122,11 +122,12 @@ export class Plot {
     }
   }
 
-  /** Puts the cursor on a place in the data. */
+  /** Puts the cursor on a place in the data, also where several are on one pixel. */
   point(at) {
     const x = this.shown.data[0][at];
     if (x !== undefined) {
-      this.u.setCursor({ left: this.u.valToPos(x, "x"), top: 0 });
+      this.u.setCursor({ left: this.u.valToPos(x, "x"), top: 0 }, false);
+      this.onPoint(at);
     }
   }
 
