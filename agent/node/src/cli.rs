@@ -20,6 +20,7 @@ use crate::verify::{self, VerifyArgs};
 mod alarms;
 mod checkpoint;
 mod device;
+mod doctor;
 mod forward;
 mod ledger;
 mod log;
@@ -79,6 +80,7 @@ enum Verb {
     Try(TryArgs),
     Verify(VerifyArgs),
     Replay(replay::ReplayArgs),
+    Doctor(doctor::DoctorArgs),
     Selftest(selftest::SelftestArgs),
     /// Moves the state of a stopped agent's windows to a file and back
     #[command(subcommand)]
@@ -122,6 +124,7 @@ pub fn main() -> ExitCode {
         Verb::Try(args) => try_run::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Replay(args) => replay::run(&args),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Selftest(args) => selftest::run(&args),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Config(ConfigVerb::Check(args)) => check::run(&args, broker_files),

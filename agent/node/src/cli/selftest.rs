@@ -28,7 +28,7 @@ Simulated devices, a broker and a receiver run in this process, the agent in one
 in a folder forebay-selftest on the disk of the data directory, which is removed at the end. A
 running agent and its data are not touched. Ctrl-C ends it and cleans up.
 
-Exit code: 0 when all that was promised was kept, 1 when not.")]
+Exit code: 0 when all that was promised was kept, 4 when not, 1 when it could not be told.")]
 pub(super) struct SelftestArgs {
     /// Config of the gateway: names its data directory, and how it syncs
     #[arg(long, value_name = "FILE", conflicts_with = "dir", default_value = super::CONFIG_DEFAULT)]

@@ -12,6 +12,7 @@ pub mod backoff;
 pub mod broker;
 pub mod client;
 pub mod limits;
+pub mod probe;
 pub mod publisher;
 pub mod settings;
 pub mod subscriber;

@@ -45,7 +45,7 @@ pub fn broker_files(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn unread(broker: &BrokerConfig) -> Result<MqttConfig, String> {
+pub(super) fn unread(broker: &BrokerConfig) -> Result<MqttConfig, String> {
     let (host, port) = broker
         .address
         .rsplit_once(':')

@@ -19,6 +19,17 @@ pub(super) fn find(port: &Path) -> Option<String> {
 
 /// Another process with `port` open.
 pub(super) fn find_other(port: &Path) -> Option<String> {
+    pid_of_other(port).map(|pid| describe(&pid))
+}
+
+/// The same, as number and name.
+pub(super) fn other(port: &Path) -> Option<(u32, String)> {
+    let pid = pid_of_other(port)?;
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some((pid.parse().ok()?, name.trim().to_owned()))
+}
+
+fn pid_of_other(port: &Path) -> Option<String> {
     let port = fs::canonicalize(port).ok()?;
     let own = std::process::id().to_string();
     fs::read_dir("/proc")
@@ -28,7 +39,6 @@ pub(super) fn find_other(port: &Path) -> Option<String> {
         .filter(|name| name.bytes().all(|b| b.is_ascii_digit()) && *name != own)
         .take(HOLDER_PROCESSES_MAX)
         .find(|pid| has_open(pid, &port))
-        .map(|pid| describe(&pid))
 }
 
 fn has_open(pid: &str, port: &Path) -> bool {

@@ -26,6 +26,7 @@ pub mod pty;
 mod serial;
 mod status;
 
+pub mod look;
 mod opener;
 mod worker;
 

@@ -30,6 +30,7 @@ use std::process::ExitCode;
 pub use plan::{Plan, PowerCut};
 
 use self::outcome::Outcome;
+use crate::exit::Exit;
 use crate::terminal::{fail, print_line};
 
 /// Runs a plan and shows what it came to.
@@ -58,9 +59,9 @@ fn conclude(plan: &Plan, outcome: Result<Outcome, String>) -> ExitCode {
     } else {
         print_line(&outcome.text())
     };
-    if outcome.has_passed() {
-        shown
-    } else {
-        ExitCode::FAILURE
+    match (outcome.has_passed(), outcome.is_cut_short) {
+        (true, _) => shown,
+        (false, true) => Exit::Failed.into(),
+        (false, false) => Exit::Found.into(),
     }
 }

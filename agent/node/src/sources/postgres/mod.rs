@@ -24,6 +24,8 @@ mod copytext;
 
 pub mod hand;
 
+pub mod probe;
+
 mod wire;
 
 mod auth;
