@@ -55,8 +55,9 @@ pub(super) fn look(config: &Config, pid: Option<u32>, patience: Duration) -> Run
     let request = questions::write(&Query::Status).to_string();
     RunningFacts {
         pid,
-        status: (pid.is_some() || socket.exists())
-            .then(|| local::ask_line(socket, &request, patience)),
+        status: (pid.is_some() || socket.exists()).then(|| {
+            local::ask_line(socket, &request, patience).map_err(|error| error.to_string())
+        }),
     }
 }
 
