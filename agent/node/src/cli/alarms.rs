@@ -11,7 +11,7 @@ use super::query::Target;
 use crate::agent::questions;
 use crate::exit::Exit;
 use crate::shell::output::{At, Column, Kind, Sheet, column};
-use crate::terminal::{fail, print_line};
+use crate::terminal::print_line;
 
 /// Shows what is wrong with a running agent, and what to do
 #[derive(Debug, Clone, Args)]
@@ -102,7 +102,7 @@ pub(crate) fn of_status(status: &Value) -> Value {
 pub(super) fn run(args: &AlarmsArgs) -> ExitCode {
     let status = match args.target.ask(&questions::write(&Query::Status)) {
         Ok(status) => status,
-        Err(text) => return fail(&text),
+        Err(failure) => return crate::shell::output::failed(&failure),
     };
     let answer = of_status(&status);
     let text = match (args.target.json, args.csv) {
