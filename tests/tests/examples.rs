@@ -34,6 +34,9 @@ fn moved(text: &str, broker: u16) -> String {
             folders += 1;
             return format!("data_dir = \"data-{folders}\"\n");
         }
+        if line.starts_with("listen = ") {
+            return String::from("listen = \"127.0.0.1:0\"\n");
+        }
         if line.starts_with("broker = ") {
             return format!("broker = \"127.0.0.1:{broker}\"\n");
         }

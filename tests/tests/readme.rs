@@ -1,7 +1,7 @@
 //! The README's commands, run as they stand there: each block marked `sh` to its
 //! end, each `sh background` until the last one is through, as in terminals of
 //! their own. Only what would meet a reader's own walk on the same computer is
-//! changed: the two ports, and the folder of the config that names them.
+//! changed: the three ports, and the folder of the config that names them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
@@ -94,6 +94,7 @@ fn shell(line: &str) -> Command {
 struct Walk {
     serial_port: u16,
     broker_port: u16,
+    api_port: u16,
     config: String,
 }
 
@@ -104,6 +105,7 @@ impl Walk {
         let mut walk = Self {
             serial_port,
             broker_port,
+            api_port: qemu::free_port().unwrap(),
             config: String::new(),
         };
         let text = fs::read_to_string(root().join("config/qemu.toml")).unwrap();
@@ -116,6 +118,7 @@ impl Walk {
     fn moved(&self, text: &str) -> String {
         text.replace("7386", &self.serial_port.to_string())
             .replace("7388", &self.broker_port.to_string())
+            .replace("7380", &self.api_port.to_string())
     }
 
     fn command(&self, line: &str) -> String {

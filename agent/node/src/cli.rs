@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _};
 
+use crate::api::openapi;
 use crate::config::check::{self, CheckArgs};
 use crate::config::reference;
 use crate::demo::{self, DemoArgs};
@@ -93,6 +94,9 @@ enum Verb {
     Device(device::DeviceVerb),
     Completions(pages::CompletionsArgs),
     Man(pages::ManArgs),
+    /// Prints the OpenAPI document of the HTTP API
+    #[command(after_help = "Example:\n  forebay openapi > openapi.json")]
+    Openapi,
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,6 +136,7 @@ pub fn main() -> ExitCode {
         Verb::Device(verb) => device::run(&verb),
         Verb::Completions(args) => pages::completions(&args, Cli::command()),
         Verb::Man(args) => pages::man(&args, Cli::command()),
+        Verb::Openapi => output::print(&openapi::text()),
     }
 }
 

@@ -19,6 +19,7 @@ mod flash;
 mod icount;
 mod lint;
 mod page;
+mod python;
 mod report;
 mod setup;
 mod sim;

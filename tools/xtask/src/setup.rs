@@ -1,5 +1,6 @@
 //! Brings what the tests need onto this machine: rustup targets and components,
-//! `qemu-system-arm`, `mosquitto`, `fusermount3`, `postgres`, `chromium`. What is there already is not touched; what
+//! `qemu-system-arm`, `mosquitto`, `fusermount3`, `postgres`, `chromium`, `curl`,
+//! `python3`, and programs of PyPI. What is there already is not touched; what
 //! cannot be installed is named, with the command that installs it.
 
 use std::collections::BTreeSet;
@@ -8,6 +9,7 @@ use std::process::Command;
 
 use crate::boards;
 use crate::cargo::{capture, run as run_command};
+use crate::python;
 use crate::report::{Failed, Report};
 use crate::workspace::Workspace;
 
@@ -19,7 +21,7 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 6] = [
+const PROGRAMS: [Program; 8] = [
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",
@@ -50,6 +52,16 @@ const PROGRAMS: [Program; 6] = [
         package: "chromium",
         purpose: "is the browser that the page is tested in",
     },
+    Program {
+        name: "curl",
+        package: "curl",
+        purpose: "asks the HTTP API as the README does",
+    },
+    Program {
+        name: "python3",
+        package: "python3-venv",
+        purpose: "runs the contract tester of the HTTP API, which is installed below target",
+    },
 ];
 
 /// Packages that bring a service of the same name, and the process it runs as.
@@ -61,7 +73,8 @@ const SERVICES: [(&str, &str); 2] = [("mosquitto", "mosquitto"), ("postgresql", 
 /// Names what is missing and how to get it.
 pub(crate) fn run(ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
     report.step("set-up: rust targets", || rust_targets(ws))?;
-    report.step("set-up: programs", programs)
+    report.step("set-up: programs", programs)?;
+    report.step("set-up: programs of PyPI", || python::install(ws))
 }
 
 fn rust_targets(ws: &Workspace) -> Result<(), String> {

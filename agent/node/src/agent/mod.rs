@@ -50,24 +50,6 @@ const SETTLE_MAX: Duration = Duration::from_secs(2);
 /// How long it waits for answers of its broker.
 const ANSWER_MAX: Duration = Duration::from_millis(1500);
 
-/// Asks a running agent as the local socket does.
-#[derive(Debug, Clone)]
-pub struct Asker(mpsc::Sender<Asked>);
-
-impl Asker {
-    /// Asks and waits for the answer.
-    ///
-    /// # Errors
-    /// What the agent answered, or that it has stopped.
-    pub async fn ask(&self, request: Value) -> Result<Value, String> {
-        let (answer, answered) = oneshot::channel();
-        let stopped = || String::from("the agent has stopped");
-        let asked = self.0.send(Asked { request, answer });
-        asked.await.map_err(|_| stopped())?;
-        answered.await.map_err(|_| stopped())?
-    }
-}
-
 /// An agent in this process.
 #[derive(Debug)]
 pub struct Agent {
@@ -166,12 +148,6 @@ impl Agent {
         &self.socket_path
     }
 
-    /// For those that ask beside its owner.
-    #[must_use]
-    pub fn asker(&self) -> Asker {
-        Asker(self.asked.clone())
-    }
-
     /// For questions beside the loop.
     #[must_use]
     pub fn handle(&self) -> Reads {
@@ -183,7 +159,11 @@ impl Agent {
     /// # Errors
     /// What the agent answered, or that it has stopped.
     pub async fn ask(&self, request: Value) -> Result<Value, String> {
-        self.asker().ask(request).await
+        let (answer, answered) = oneshot::channel();
+        let stopped = || String::from("the agent has stopped");
+        let asked = self.asked.send(Asked { request, answer });
+        asked.await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
     }
 
     /// Takes no more readings and waits until those that are here are durable and

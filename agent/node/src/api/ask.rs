@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::App;
 use super::problem::{Kind, Problem};
 use crate::agent::questions;
+use crate::reads::ReadError;
 
 /// What this computer's clock says.
 pub(super) fn now() -> EventTime {
@@ -19,8 +20,19 @@ pub(super) fn now() -> EventTime {
 
 /// Asks as the local socket does.
 pub(super) async fn ask(app: &App, request: Value) -> Result<Value, Problem> {
-    let answer = app.agent.ask(request).await;
-    answer.map_err(|text| Problem::new(Kind::NoSuchName, text))
+    app.reads.ask(request).await.map_err(problem)
+}
+
+/// What a refusal of the agent is over HTTP.
+pub(super) fn problem(error: ReadError) -> Problem {
+    match error {
+        ReadError::Unknown(text) => Problem::new(Kind::NoSuchName, text),
+        ReadError::Wrong(text) => Problem::new(Kind::BadParameter, text),
+        ReadError::TooMuch(text) => Problem::new(Kind::TooMuch, text),
+        ReadError::Busy => Problem::busy(error.to_string()),
+        ReadError::Stopped => Problem::new(Kind::Stopping, error.to_string()).after(5),
+        ReadError::Disk(text) => Problem::new(Kind::Failed, text),
+    }
 }
 
 /// The status, as `forebay status --json` shows it.

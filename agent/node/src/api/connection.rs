@@ -22,14 +22,33 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::guard::Peer;
-use super::limits::{HEADER_TIME_MAX, HEADERS_MAX, READ_BUFFER_BYTES};
+use super::limits::{HEADER_TIME_MAX, HEADERS_MAX, READ_BUFFER_BYTES, STALL_MAX};
 use super::patient::Patient;
+
+/// How long a client is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// For TLS, and for the headers of a request.
+    pub(super) header: Duration,
+    /// For it to take anything.
+    pub(super) stall: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            header: HEADER_TIME_MAX,
+            stall: STALL_MAX,
+        }
+    }
+}
 
 /// What all connections share.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) router: Router,
     pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) patience: Patience,
     /// Turns true when the agent stops.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -39,13 +58,13 @@ pub(super) async fn converse<S>(stream: S, peer: Peer, serving: Serving)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = Patient::new(stream);
+    let stream = Patient::new(stream, serving.patience.stall);
     match serving.tls.clone() {
         None => speak(stream, peer, serving).await,
         Some(tls) => {
             let agreed = TlsAcceptor::from(tls).accept(stream);
             // One that does not agree in time, or has no certificate, is let go.
-            if let Ok(Ok(stream)) = tokio::time::timeout(HEADER_TIME_MAX, agreed).await {
+            if let Ok(Ok(stream)) = tokio::time::timeout(serving.patience.header, agreed).await {
                 speak(stream, peer, serving).await;
             }
         }
@@ -64,7 +83,7 @@ where
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME_MAX)
+        .header_read_timeout(serving.patience.header)
         .max_headers(HEADERS_MAX)
         .max_buf_size(READ_BUFFER_BYTES)
         .half_close(false)

@@ -29,7 +29,8 @@ impl Cursor {
         let mut time = || {
             let text = parts.next()?;
             let time: i64 = text.parse().ok()?;
-            let good = time.abs() <= EVENT_TIME_MAX && text == time.to_string();
+            let good =
+                time.unsigned_abs() <= EVENT_TIME_MAX.unsigned_abs() && text == time.to_string();
             good.then_some(EventTime(time))
         };
         let (from, to) = (time()?, time()?);

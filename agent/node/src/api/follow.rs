@@ -18,7 +18,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use forebay_core::follow::{FollowFrom, FollowRequest};
-use forebay_core::limits::FOLLOW_LINES_MAX;
+use forebay_core::limits::{FOLLOW_LINES_MAX, FOLLOWERS_MAX};
 use forebay_core::log::topic::READINGS;
 use forebay_core::query::Query;
 use forebay_core::units::{Span, TopicId};
@@ -114,10 +114,28 @@ async fn begin(
         topic: topic.unwrap_or(READINGS),
         next: BTreeMap::new(),
     };
-    let answer = ask_changes(app, &place, from, topic, Span(0)).await?;
+    let has_place = matches!(from, FollowFrom::At(_));
+    let answer = ask_changes(app, &place, from, topic, Span(0)).await;
+    let answer = answer.map_err(|problem| refusal(problem, has_place))?;
     go_on(&mut place, &answer, "from");
     place.topic = topic_of(&answer).unwrap_or(place.topic);
     Ok((place, answer))
+}
+
+/// What is said against a stream: that it has no such place, or that there is none.
+fn refusal(problem: Problem, has_place: bool) -> Problem {
+    if problem.kind != Kind::BadParameter {
+        return problem;
+    }
+    if problem.detail.starts_with(&FOLLOWERS_MAX.to_string()) {
+        return Problem::busy(problem.detail);
+    }
+    let kind = if has_place {
+        Kind::BadParameter
+    } else {
+        Kind::NoSuchName
+    };
+    Problem::new(kind, problem.detail)
 }
 
 async fn ask_changes(
@@ -127,6 +145,11 @@ async fn ask_changes(
     topic: Option<TopicId>,
     wait: Span,
 ) -> Result<Value, Problem> {
+    // No offset is asked of any partition: with the first row of each.
+    let from = match from {
+        FollowFrom::At(at) if at.is_empty() => FollowFrom::Beginning,
+        from @ (FollowFrom::At(_) | FollowFrom::Beginning | FollowFrom::Now) => from,
+    };
     let request = FollowRequest {
         stream: place.stream.clone(),
         table: None,

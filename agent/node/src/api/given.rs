@@ -103,10 +103,6 @@ impl Given {
             .expect("routes ask for parameters of their table")
     }
 
-    pub(super) fn now(&self) -> EventTime {
-        self.now
-    }
-
     pub(super) fn time(&self, name: &'static str) -> Option<EventTime> {
         let text = self.text(name)?;
         Some(time::parse(text, self.now).expect("looked at, and defaults are times"))
@@ -242,6 +238,7 @@ fn decode(text: &str) -> Result<String, Problem> {
 #[cfg(test)]
 mod tests {
     use super::super::endpoints::{READINGS, STATUS};
+    use super::super::limits::LIMIT_MAX;
     use super::*;
 
     const NOW: EventTime = EventTime(1_700_000_000_000_000);
@@ -326,9 +323,9 @@ mod tests {
         let longest = "x".repeat(NAME_BYTES_MAX);
         let shorter = "x".repeat(NAME_BYTES_MAX - 1);
         for (query, good) in [
-            ("limit=999999".to_owned(), true),
-            ("limit=1000000".to_owned(), true),
-            ("limit=1000001".to_owned(), false),
+            (format!("limit={}", LIMIT_MAX - 1), true),
+            (format!("limit={LIMIT_MAX}"), true),
+            (format!("limit={}", LIMIT_MAX + 1), false),
             (format!("device={shorter}"), true),
             (format!("device={longest}"), true),
         ] {

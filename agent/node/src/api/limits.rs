@@ -36,7 +36,7 @@ pub const LIMIT_MAX: usize = 500_000;
 /// How often a name of a device, or of a channel, may be given.
 pub const NAMES_MAX: usize = 256;
 /// Channels that one answer is of.
-pub const KEYS_MAX: usize = 1024;
+pub const KEYS_MAX: usize = forebay_core::limits::READ_KEYS_MAX;
 /// Streams that one request follows.
 pub const STREAMS_PER_REQUEST_MAX: usize = 4;
 /// Columns and lines of all answers that clients have not taken yet, KiB. One more answer
@@ -48,3 +48,4 @@ pub const HEARTBEAT: Duration = Duration::from_secs(10);
 pub(super) const RETRY_MS: u64 = 2000;
 
 const _: () = assert!(HEARTBEAT.as_micros() <= forebay_core::limits::FOLLOW_WAIT_MAX_US as u128);
+const _: () = assert!(LIMIT_MAX <= forebay_core::limits::READ_ROWS_MAX);

@@ -7,16 +7,20 @@
 
 mod accept;
 mod ask;
+mod channels;
 mod connection;
 mod cursor;
 mod endpoints;
 mod events;
+mod examples;
 mod follow;
 mod given;
 mod guard;
 mod health;
 pub mod limits;
 mod listen;
+#[cfg(test)]
+mod manual;
 mod names;
 pub mod openapi;
 mod page;
@@ -25,13 +29,17 @@ mod patient;
 mod places;
 pub(crate) mod problem;
 mod rates;
+mod reading;
 mod routes;
 mod secret;
+#[cfg(test)]
+mod tests;
 mod time;
 mod types;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
@@ -39,27 +47,66 @@ use axum::http::{Method, Uri};
 use axum::routing::get;
 use axum::{Router, middleware};
 use forebay_core::query::Names;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::connection::Serving;
+use self::connection::{Patience, Serving};
 use self::guard::Guard;
-use self::limits::BODY_BYTES_MAX;
+use self::limits::{ANSWERS_KIB_MAX, BODY_BYTES_MAX};
 use self::listen::SocketFile;
 use self::problem::{Kind, Problem, shown};
 use self::rates::Rates;
-use crate::agent::Asker;
 use crate::config::ApiConfig;
 use crate::config::error::did_you_mean;
 use crate::ports::Say;
+use crate::reads::Reads;
 
 /// What routes are answered from.
 pub(crate) struct App {
-    agent: Asker,
+    reads: Reads,
     names: Names,
+    /// Answers that may still be begun.
+    places: Arc<Semaphore>,
+    /// KiB that answers may still hold.
+    room: Arc<Semaphore>,
+    request_time: Duration,
     /// Streams that may still be followed.
     streams: Arc<Semaphore>,
+}
+
+impl App {
+    fn new(config: &ApiConfig, names: Names, reads: Reads) -> Self {
+        Self {
+            reads,
+            names,
+            places: Arc::new(Semaphore::new(config.reads)),
+            room: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
+            request_time: config.request_time,
+            streams: Arc::new(Semaphore::new(config.streams)),
+        }
+    }
+
+    /// A place among the answers that are made at the same time.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Problem::busy("as many answers are made as reads in [api] lets: ask again in a moment")
+        })
+    }
+
+    /// Room for an answer of so many bytes until the client has taken it.
+    fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
+        Arc::clone(&self.room)
+            .try_acquire_many_owned(kib)
+            .map_err(|_| {
+                let detail = format!(
+                    "this answer and those that other clients have not taken yet have more than \
+                 {ANSWERS_KIB_MAX} KiB: ask again in a moment, or for less at once"
+                );
+                Problem::busy(detail)
+            })
+    }
 }
 
 /// What happens when the port of the config is taken.
@@ -71,7 +118,8 @@ pub enum Taken {
     AnyPort,
 }
 
-/// HTTP that is being served; dropping it ends it at once.
+/// HTTP that is being served. Dropping it takes no more connections, and lets answers that
+/// have begun end soon.
 #[derive(Debug)]
 pub struct Api {
     address: Option<SocketAddr>,
@@ -87,8 +135,18 @@ impl Api {
     /// # Errors
     /// A sentence: a file that does not do, an address that is taken.
     pub async fn start(
+        what: (&ApiConfig, Names),
+        reads: Reads,
+        taken: Taken,
+        say: &Say,
+    ) -> Result<Self, String> {
+        Self::start_with(Patience::default(), what, reads, taken, say).await
+    }
+
+    async fn start_with(
+        patience: Patience,
         (config, names): (&ApiConfig, Names),
-        agent: Asker,
+        reads: Reads,
         taken: Taken,
         say: &Say,
     ) -> Result<Self, String> {
@@ -103,15 +161,12 @@ impl Api {
             request_time: config.request_time,
             started: Instant::now(),
         };
-        let app = App {
-            agent,
-            names,
-            streams: Arc::new(Semaphore::new(config.streams)),
-        };
+        let app = App::new(config, names, reads);
         let (stopping, stops) = watch::channel(false);
         let serving = Serving {
             router: router(app, guard),
             tls,
+            patience,
             stopping: stops,
         };
         let places = Arc::new(Semaphore::new(config.connections));
@@ -156,11 +211,6 @@ impl Api {
         let scheme = if self.is_tls { "https" } else { "http" };
         self.address.map(|address| format!("{scheme}://{address}/"))
     }
-
-    /// Takes no more connections and lets answers that have begun end soon.
-    pub fn stop(self) {
-        drop(self);
-    }
 }
 
 impl Drop for Api {
@@ -179,6 +229,10 @@ fn router(app: App, guard: Guard) -> Router {
     Router::new()
         .route(endpoints::HEALTHZ.path, get(health::healthz))
         .route(endpoints::READYZ.path, get(health::readyz))
+        .route(endpoints::ROLLING.path, get(reading::rolling))
+        .route(endpoints::ROLLUPS.path, get(reading::rollups))
+        .route(endpoints::READINGS.path, get(reading::readings))
+        .route(endpoints::ROWS.path, get(reading::rows))
         .route(endpoints::STATUS.path, get(routes::status))
         .route(endpoints::LEDGER.path, get(routes::ledger))
         .route(endpoints::ALARMS.path, get(routes::alarms))

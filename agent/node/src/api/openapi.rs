@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::cursor;
 use super::endpoints::{ALL, Answer, Endpoint, Kind, Need, Param};
+use super::examples;
 use super::given::NAME_BYTES_MAX;
 use super::places;
 use super::problem::Kind as Wrong;
@@ -72,6 +73,12 @@ pub fn document() -> Value {
     })
 }
 
+/// As it is kept in the repository.
+#[must_use]
+pub fn text() -> String {
+    format!("{:#}\n", document())
+}
+
 fn operation(endpoint: &Endpoint, schemas: &mut SchemaGenerator, problem: &Schema) -> Value {
     let mut responses = Map::new();
     responses.insert("200".to_owned(), good(endpoint, schemas));
@@ -106,7 +113,10 @@ fn good(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
         Answer::Json { schema, csv } => {
             let mut content = Map::new();
             let schema = schema(schemas);
-            content.insert("application/json".into(), json!({ "schema": schema }));
+            let (_, example) = examples::of(endpoint.id);
+            let example: Value = serde_json::from_str(example).unwrap_or_default();
+            let json = json!({ "schema": schema, "example": example });
+            content.insert("application/json".into(), json);
             if *csv {
                 let text = json!({ "schema": { "type": "string" } });
                 content.insert("text/csv".into(), text);
@@ -230,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_document_is_not_stale() {
-        let text = format!("{:#}\n", document());
+        let text = text();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/openapi.json");
         if std::env::var_os("UPDATE_GENERATED").is_some() {
             std::fs::write(&path, &text).unwrap();

@@ -18,6 +18,7 @@ use forebay_core::json::{write_number, write_signed, write_unsigned};
 use forebay_core::units::EventTime;
 use forebay_core::utc;
 use http_body::Frame;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 /// A piece is sent when it has become so long.
@@ -46,6 +47,14 @@ impl Column {
             Self::Counts(counts) => counts.len(),
             Self::Words(words) => words.len(),
             Self::From(_, len) => *len,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Words(words) => size_of_val(words.as_slice()),
+            Self::Times(_) | Self::Micros(_) | Self::Numbers(_) | Self::Counts(_) => 8 * self.len(),
+            Self::From(..) => 0,
         }
     }
 
@@ -101,6 +110,16 @@ pub(super) enum Part {
 }
 
 impl Part {
+    /// About what it holds.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Array(column) => column.bytes(),
+            Self::Records(_, columns) => columns.iter().map(Column::bytes).sum(),
+            Self::Lines(lines, _) => lines.iter().map(|line| line.len() + 32).sum(),
+        }
+    }
+
     pub(super) fn text(text: impl Into<Vec<u8>>) -> Self {
         Self::Text(text.into())
     }
@@ -161,14 +180,17 @@ struct Parts {
     /// In the first of them.
     row: usize,
     until: Instant,
+    /// Its share of what all answers may hold.
+    _held: Option<OwnedSemaphorePermit>,
 }
 
 /// The body of an answer, which has to be taken within `time`.
-pub(super) fn body(parts: Vec<Part>, time: Duration) -> Body {
+pub(super) fn body(parts: Vec<Part>, time: Duration, held: OwnedSemaphorePermit) -> Body {
     Body::new(Parts {
         parts: parts.into(),
         row: 0,
         until: Instant::now() + time,
+        _held: Some(held),
     })
 }
 
@@ -221,6 +243,7 @@ mod tests {
             parts: parts.into(),
             row: 0,
             until: Instant::now(),
+            _held: None,
         };
         let mut pieces = 0;
         while let Some(piece) = body.piece() {
@@ -299,6 +322,7 @@ mod tests {
             parts: vec![Part::text("x")].into(),
             row: 0,
             until: Instant::now() - Duration::from_secs(1),
+            _held: None,
         };
         let mut context = Context::from_waker(std::task::Waker::noop());
         let polled = http_body::Body::poll_frame(Pin::new(&mut body), &mut context);

@@ -1,5 +1,5 @@
 //! A connection whose other side has to take what is written to it: one that takes
-//! nothing for [`STALL_MAX`] is broken, so that no answer waits for ever.
+//! nothing for some time is broken, so that no answer waits for ever.
 
 use std::future::Future as _;
 use std::io;
@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
-
-use super::limits::STALL_MAX;
 
 /// See the module.
 #[derive(Debug)]
@@ -22,10 +20,11 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(inner: S) -> Self {
+    /// `stall` is how long it may take nothing.
+    pub(super) fn new(inner: S, stall: Duration) -> Self {
         Self {
             inner,
-            stall: STALL_MAX,
+            stall,
             waits: None,
         }
     }

@@ -39,6 +39,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    #[cfg(test)]
     pub(crate) const ALL: [Self; 21] = [
         Self::BadParameter,
         Self::UnknownParameter,

@@ -112,7 +112,14 @@ pub(super) async fn device(
         return Err(Problem::new(Kind::BadParameter, detail));
     }
     let show = DeviceQuestion::Core(DeviceRequest::Show { device });
-    let device = ask::ask(&app, device_questions::write(&show)).await?;
+    let device = ask::ask(&app, device_questions::write(&show)).await;
+    // A name is all that can be wrong here.
+    let device = device.map_err(|problem| {
+        if problem.kind == Kind::BadParameter {
+            return Problem::new(Kind::NoSuchName, problem.detail);
+        }
+        problem
+    })?;
     Ok(answer(&device))
 }
 

@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str, now: EventTime) -> Option<EventTime> {
     } else {
         utc::parse(&with_plus(text))?
     };
-    (time.0.abs() <= EVENT_TIME_MAX).then_some(time)
+    (time.0.unsigned_abs() <= EVENT_TIME_MAX.unsigned_abs()).then_some(time)
 }
 
 /// A `+` of an offset that was not escaped comes as a space.

@@ -80,7 +80,7 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
     let api = match &config.api {
         None => None,
         Some(api) => {
-            match Api::start((api, names(config)), agent.asker(), Taken::Refuse, &say).await {
+            match Api::start((api, names(config)), agent.handle(), Taken::Refuse, &say).await {
                 Ok(api) => Some(api),
                 Err(text) => return agent.stop().await.and(Err(text)),
             }

@@ -136,7 +136,7 @@ async fn start(args: &DemoArgs, dir: &Path) -> Result<Parts, String> {
     let agent = Agent::start(&config, &say).await?;
     let api = match &config.api {
         Some(api) => {
-            Some(Api::start((api, names(&config)), agent.asker(), Taken::AnyPort, &say).await?)
+            Some(Api::start((api, names(&config)), agent.handle(), Taken::AnyPort, &say).await?)
         }
         None => None,
     };

@@ -1,0 +1,287 @@
+//! Who gets an answer, and how much a request may be.
+
+use std::sync::Mutex;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
+
+use super::super::limits::{
+    ANSWERS_KIB_MAX, BURST_S, HEADER_BYTES_MAX, HEADERS_MAX, URL_BYTES_MAX,
+};
+use super::super::{App, Kind};
+use super::*;
+
+#[test]
+fn a_url_is_taken_up_to_its_limit() {
+    run(async {
+        let rig = Rig::new("").await;
+        for (len, status) in [
+            (URL_BYTES_MAX - 1, 404),
+            (URL_BYTES_MAX, 404),
+            (URL_BYTES_MAX + 1, 414),
+        ] {
+            let path = "/".repeat(len);
+            assert_eq!(rig.get(&path).await.status, status, "{len}");
+        }
+        rig.end().await;
+    });
+}
+
+#[test]
+fn headers_are_taken_up_to_their_limits() {
+    run(async {
+        let rig = Rig::new("").await;
+        // What else is there: host: localhost, connection: close, x.
+        let others = "hostlocalhostconnectionclosex".len();
+        for (len, status) in [
+            (HEADER_BYTES_MAX - 1, 200),
+            (HEADER_BYTES_MAX, 200),
+            (HEADER_BYTES_MAX + 1, 431),
+        ] {
+            let header = format!("X: {}\r\n", "y".repeat(len - others));
+            assert_eq!(rig.with("/healthz", &header).await.status, status, "{len}");
+        }
+        for (count, status) in [
+            (HEADERS_MAX - 1, 200),
+            (HEADERS_MAX, 200),
+            (HEADERS_MAX + 1, 431),
+        ] {
+            let more: String = (0..count - 2).map(|n| format!("X{n}: y\r\n")).collect();
+            assert_eq!(rig.with("/healthz", &more).await.status, status, "{count}");
+        }
+        rig.end().await;
+    });
+}
+
+#[test]
+fn a_client_asks_as_often_as_it_may() {
+    run(async {
+        let rig = Rig::new("requests_per_second = 1").await;
+        for n in 0..BURST_S {
+            assert_eq!(rig.get("/healthz").await.status, 200, "{n}");
+        }
+        let got = rig.get("/healthz").await;
+        assert_eq!(got.status, 429);
+        assert!(got.head.contains("retry-after: 1"), "{got:?}");
+        assert!(got.detail().contains("requests_per_second"), "{got:?}");
+        rig.end().await;
+    });
+}
+
+#[test]
+fn only_so_many_connections_at_once() {
+    run(async {
+        let rig = Rig::new("connections = 2").await;
+        let ask = get("/healthz", "");
+        let held = rig.connect().await;
+        assert_eq!(exchange(rig.connect().await, &ask).await.status, 200);
+        let second = rig.connect().await;
+        // The one before may not be let go yet.
+        let mut last = 0;
+        for _ in 0..1000 {
+            let got = exchange(rig.connect().await, &ask).await;
+            last = got.status;
+            if last == 503 {
+                assert!(got.detail().contains("connections in [api]"), "{got:?}");
+                break;
+            }
+        }
+        assert_eq!(last, 503);
+        drop((held, second));
+        for _ in 0..1000 {
+            last = exchange(rig.connect().await, &ask).await.status;
+            if last == 200 {
+                break;
+            }
+        }
+        assert_eq!(last, 200);
+        rig.end().await;
+    });
+}
+
+#[test]
+fn answers_and_what_they_hold_have_their_places() {
+    run(async {
+        let rig = Rig::new("reads = 2").await;
+        let served = rig.config.api.as_ref().unwrap();
+        let app = App::new(served, names(&rig.config), rig.agent.handle());
+        let places = [app.place(), app.place()];
+        assert!(places.iter().all(Result::is_ok));
+        let busy = app.place().unwrap_err();
+        assert_eq!((busy.kind, busy.retry_after), (Kind::Busy, Some(1)));
+        drop(places);
+        assert!(app.place().is_ok());
+        for (name, kib, good) in [
+            ("less", ANSWERS_KIB_MAX - 1, true),
+            ("all", ANSWERS_KIB_MAX, true),
+            ("more", ANSWERS_KIB_MAX + 1, false),
+        ] {
+            assert_eq!(app.hold((kib - 1) * 1024).is_ok(), good, "{name}");
+        }
+        rig.end().await;
+    });
+}
+
+#[test]
+fn web_sites_get_nothing() {
+    run(async {
+        let rig = Rig::new("hosts = [\"gw.example\"]").await;
+        let port = rig.address.port();
+        for (name, headers, status) in [
+            ("an address", format!("Host: 127.0.0.1:{port}\r\n"), 200),
+            ("its other form", format!("Host: [::1]:{port}\r\n"), 200),
+            ("a name of ours", "Host: forebay.localhost\r\n".into(), 200),
+            ("of the config", "Host: GW.example:80\r\n".into(), 200),
+            ("rebound", "Host: evil.example\r\n".into(), 421),
+            ("near", "Host: localhost.evil.example\r\n".into(), 421),
+            ("no host", "Host: \r\n".into(), 421),
+            ("a page", "Origin: http://evil.example\r\n".into(), 403),
+            ("no origin", "Origin: null\r\n".into(), 403),
+            ("our page", "Origin: http://localhost\r\n".into(), 200),
+            ("a picture", "Sec-Fetch-Site: cross-site\r\n".into(), 403),
+            (
+                "a link",
+                "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n".into(),
+                200,
+            ),
+            ("our script", "Sec-Fetch-Site: same-origin\r\n".into(), 200),
+        ] {
+            let got = rig.with("/api/v1/status", &headers).await;
+            assert_eq!(got.status, status, "{name}: {got:?}");
+            assert!(!got.head.contains("access-control"), "{name}");
+            assert!(
+                got.head.contains("x-content-type-options: nosniff"),
+                "{name}"
+            );
+        }
+        rig.end().await;
+    });
+}
+
+#[test]
+fn a_token_is_asked_for_over_the_network_only() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let token = "0123456789abcdef0123";
+        secret_file(dir.path(), "token", &format!("{token}\n"));
+        let path = dir.path().join("token");
+        let rig = Rig::new(&format!("token_file = \"{}\"", path.display())).await;
+        for (name, headers, status) in [
+            ("none", String::new(), 401),
+            ("right", format!("Authorization: Bearer {token}\r\n"), 200),
+            (
+                "by its scheme",
+                format!("Authorization: bearer {token}\r\n"),
+                200,
+            ),
+            ("longer", format!("Authorization: Bearer {token}0\r\n"), 401),
+            (
+                "shorter",
+                format!("Authorization: Bearer {}\r\n", &token[1..]),
+                401,
+            ),
+            ("empty", "Authorization: Bearer\r\n".into(), 401),
+            ("basic", format!("Authorization: Basic {token}\r\n"), 401),
+        ] {
+            let got = rig.with("/api/v1/status", &headers).await;
+            assert_eq!(got.status, status, "{name}");
+            let asks = got.head.contains("www-authenticate: bearer");
+            assert_eq!(asks, status == 401, "{name}");
+            assert!(!got.body.contains(&token[1..]), "{name}: {got:?}");
+        }
+        assert_eq!(rig.get("/healthz").await.status, 200);
+        let socket = rig.dir.path().join("data/api.sock");
+        let stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
+        assert_eq!(
+            exchange(stream, &get("/api/v1/status", "")).await.status,
+            200
+        );
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        rig.end().await;
+        assert!(!socket.exists());
+    });
+}
+
+/// An authority, and a certificate that it signed with its key.
+fn certificates(name: &str) -> (String, String, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&key).unwrap();
+    let issuer = Issuer::from_params(&params, &key);
+    let leaf_key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let leaf = leaf.signed_by(&leaf_key, &issuer).unwrap();
+    (authority.pem(), leaf.pem(), leaf_key.serialize_pem())
+}
+
+#[test]
+fn clients_without_a_certificate_get_nothing_over_mutual_tls() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, cert, key) = certificates("localhost");
+        let (clients, client, client_key) = certificates("a-client");
+        for (name, text) in [("c.pem", &cert), ("c.key", &key), ("ca.pem", &clients)] {
+            secret_file(dir.path(), name, text);
+        }
+        let at = dir.path().display();
+        let rig = Rig::new(&format!(
+            "tls_cert = \"{at}/c.pem\"\ntls_key = \"{at}/c.key\"\nclient_ca = \"{at}/ca.pem\""
+        ))
+        .await;
+        assert!(rig.api.page().unwrap().starts_with("https://"));
+        for (name, with_one, status) in [("with", true, 200), ("without", false, 0)] {
+            let mut roots = RootCertStore::empty();
+            roots
+                .add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap())
+                .unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let config = ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots);
+            let config = if with_one {
+                let chain = vec![CertificateDer::from_pem_slice(client.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(client_key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            } else {
+                config.with_no_client_auth()
+            };
+            let server = ServerName::try_from("localhost").unwrap();
+            let stream = TlsConnector::from(Arc::new(config)).connect(server, rig.connect().await);
+            let got = match stream.await {
+                Ok(stream) => exchange(stream, &get("/api/v1/status", "")).await.status,
+                Err(_) => 0,
+            };
+            assert_eq!(got, status, "{name}");
+        }
+        rig.end().await;
+    });
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused_or_left_to_another() {
+    run(async {
+        let rig = Rig::new("").await;
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        let say: Say = Arc::new(move |text: &str| heard.lock().unwrap().push_str(text));
+        let mut served = rig.config.api.clone().unwrap();
+        served.socket = None;
+        served.listen.as_mut().unwrap().value = rig.address;
+        let start = |taken| {
+            let what = (&served, names(&rig.config));
+            Api::start(what, rig.agent.handle(), taken, &say)
+        };
+        let error = start(Taken::Refuse).await.unwrap_err();
+        assert!(error.contains("another program listens there"), "{error}");
+        let other = start(Taken::AnyPort).await.unwrap();
+        assert_ne!(other.address(), Some(rig.address));
+        rig.end().await;
+    });
+}
