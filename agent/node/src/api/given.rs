@@ -13,7 +13,7 @@ use super::time;
 use crate::config::error::{list, nearest};
 
 /// Longest name of a device, a channel or a stream that is looked up, bytes.
-pub(super) const NAME_BYTES_MAX: usize = 255;
+pub(super) const NAME_BYTES_MAX: usize = 128;
 
 /// What a request gives, each value good by its kind.
 #[derive(Debug)]
@@ -295,12 +295,12 @@ mod tests {
                 Kind::BadParameter,
                 "next in the answer",
             ),
-            ("empty name", "device=", Kind::BadParameter, "1 to 255"),
+            ("empty name", "device=", Kind::BadParameter, "1 to 128"),
             (
                 "long name",
                 &format!("device={name}"),
                 Kind::BadParameter,
-                "1 to 255",
+                "1 to 128",
             ),
             (
                 "no word",

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, HOST, HeaderName, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, ORIGIN,
+    TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
@@ -58,6 +59,7 @@ pub(super) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
+    let has_body = has_body(request.headers());
     let mut response = match guard.look_at(&request) {
         Err(problem) => problem.into_response(),
         Ok(()) => match tokio::time::timeout(guard.request_time, next.run(request)).await {
@@ -65,6 +67,7 @@ pub(super) async fn guard(
             Err(_) => guard.too_slow().into_response(),
         },
     };
+    let is_good = response.status().is_success();
     let headers = response.headers_mut();
     let only_as_said = HeaderValue::from_static("nosniff");
     headers.insert(X_CONTENT_TYPE_OPTIONS, only_as_said);
@@ -73,6 +76,10 @@ pub(super) async fn guard(
         HeaderName::from_static("cross-origin-resource-policy"),
         ours,
     );
+    if has_body && !is_good {
+        // What was not read of it is in the way of a next request.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     let fresh = HeaderValue::from_static("no-store");
     headers.entry(CACHE_CONTROL).or_insert(fresh);
     response
@@ -163,6 +170,11 @@ impl Guard {
                       agent started";
         Err(Problem::new(Kind::WrongToken, detail))
     }
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(CONTENT_LENGTH);
+    length.is_some_and(|length| length != "0") || headers.contains_key(TRANSFER_ENCODING)
 }
 
 /// The host of `host` or `host:port`.

@@ -9,8 +9,9 @@ pub const URL_BYTES_MAX: usize = 8 * 1024;
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Headers of one request.
 pub const HEADERS_MAX: usize = 64;
-/// What a connection keeps of a request that is not read yet, bytes.
-pub(super) const READ_BUFFER_BYTES: usize = 32 * 1024;
+/// What a connection keeps of a request that is not read yet, bytes. A longer head gets
+/// its 431 without a word.
+pub(super) const READ_BUFFER_BYTES: usize = 128 * 1024;
 /// Longest body of a request, bytes: the forms of Prometheus have one.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// How long a client may take to agree on TLS, and from its connecting or its last
@@ -34,7 +35,7 @@ const _: () = assert!(URL_BYTES_MAX + HEADER_BYTES_MAX < READ_BUFFER_BYTES);
 /// Rows that one answer may be asked for.
 pub const LIMIT_MAX: usize = 500_000;
 /// How often a name of a device, or of a channel, may be given.
-pub const NAMES_MAX: usize = 256;
+pub const NAMES_MAX: usize = 64;
 /// Channels that one answer is of.
 pub const KEYS_MAX: usize = forebay_core::limits::READ_KEYS_MAX;
 /// Streams that one request follows.
