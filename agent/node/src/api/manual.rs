@@ -8,7 +8,7 @@ use super::examples;
 use super::problem::Kind as Wrong;
 
 /// What stands before the paths.
-const BEFORE: &str = include_str!("manual.md");
+const BEFORE: &str = include_str!("manual.txt");
 
 /// The page.
 pub(super) fn text() -> String {

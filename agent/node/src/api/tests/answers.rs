@@ -190,7 +190,7 @@ fn errors_say_what_to_change() {
             ("/api/v1/rows", 400, "stream is missing"),
             ("/api/v1/rows?strem=late", 400, "did you mean stream?"),
             ("/api/v1/readings?from=now", 400, "is not before"),
-            ("/api/v1/readings?from=x", 400, "RFC 3339"),
+            ("/api/v1/readings?from=x", 400, "must be a time such as"),
             ("/api/v1/rollups?window=0s", 400, "longer than nothing"),
             ("/api/v1/status?x=1", 400, "takes no parameters"),
             ("/api/v1/stream?stream=nothing", 404, "nothing"),
