@@ -7,7 +7,7 @@ use std::time::Duration;
 use forebay_tests::powercut::cut::Kind;
 use forebay_tests::powercut::disk::Disk;
 use forebay_tests::powercut::mount::Mounted;
-use forebay_tests::process::{Running, run};
+use forebay_tests::process::Running;
 use forebay_tests::wait;
 use forebay_tests::world::dice::Dice;
 use serde_json::Value;
@@ -50,16 +50,23 @@ fn pulled(disk: Disk, kind: Kind, more: &[&str], out: &Path) -> (u64, Disk) {
     (seen, mounted.cut(kind, &mut dice))
 }
 
-/// What `--resume` says of a disk, and its exit code.
-fn resumed(disk: Disk, more: &[&str], out: &Path) -> Result<Value, String> {
+/// What `--resume` says of a disk, and whether it removed what it looked at.
+fn resumed(disk: Disk, more: &[&str]) -> (Value, bool) {
     let mounted = Mounted::over(disk).unwrap_or_else(|error| panic!("{error}"));
     let meet = tempfile::tempdir().unwrap();
     let mut args = vec!["--resume", "--json"];
     args.extend(more);
-    let text = run(command(&args, mounted.path(), meet.path()), out, LIMIT)?;
-    let left = mounted.path().join("forebay-selftest");
-    assert!(!left.exists(), "what passed is removed");
-    serde_json::from_str(&text).map_err(|error| error.to_string())
+    let output = command(&args, mounted.path(), meet.path()).output();
+    let output = output.expect("the binary starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let outcome: Value = serde_json::from_str(&text).unwrap_or_else(|error| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        panic!("{error}: {text}{said}")
+    });
+    let passed = outcome["verdict"] == "passed";
+    assert_eq!(output.status.code(), Some(if passed { 0 } else { 4 }));
+    let is_gone = !mounted.path().join("forebay-selftest").exists();
+    (outcome, is_gone)
 }
 
 #[test]
@@ -67,9 +74,9 @@ fn a_sound_disk_keeps_what_was_acked() {
     for kind in Kind::ALL {
         let out = tempfile::tempdir().unwrap();
         let (seen, disk) = pulled(Disk::new(), kind, &[], out.path());
-        let outcome = resumed(disk, &["--seen", &seen.to_string()], out.path());
-        let outcome = outcome.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        let (outcome, is_gone) = resumed(disk, &["--seen", &seen.to_string()]);
         assert_eq!(outcome["verdict"], "passed", "{kind:?}: {outcome:#}");
+        assert!(is_gone, "what passed is removed");
         assert!(
             outcome["acked"].as_u64().unwrap() >= seen,
             "{kind:?}: {outcome:#}"
@@ -89,13 +96,21 @@ fn a_disk_that_ignores_syncs_is_found_out() {
     let out = tempfile::tempdir().unwrap();
     let witness = out.path().join("witness");
     let more = ["--witness", witness.to_str().unwrap()];
-    let (_, disk) = pulled(liar(), Kind::DropAll, &more, out.path());
-    let error = resumed(disk, &more, out.path()).unwrap_err();
-    assert!(error.contains("status: 4"), "{error}");
+    let (seen, disk) = pulled(liar(), Kind::DropAll, &more, out.path());
+    must_be_found_out(resumed(disk, &more), seen);
     assert!(witness.exists(), "the notes are kept for a look");
     // By the last number on the screen, when the disk lost the notes as well.
     let out = tempfile::tempdir().unwrap();
     let (seen, disk) = pulled(liar(), Kind::DropAll, &[], out.path());
-    let error = resumed(disk, &["--seen", &seen.to_string()], out.path()).unwrap_err();
-    assert!(error.contains("status: 4"), "{error}");
+    must_be_found_out(resumed(disk, &["--seen", &seen.to_string()]), seen);
+}
+
+#[track_caller]
+fn must_be_found_out((outcome, is_gone): (Value, bool), seen: u64) {
+    assert_eq!(outcome["verdict"], "failed", "{outcome:#}");
+    assert!(
+        outcome["lost_acked"].as_u64().unwrap() > 0,
+        "{seen}: {outcome:#}"
+    );
+    assert!(!is_gone, "what failed is kept for a look");
 }
