@@ -88,6 +88,9 @@ pub const SPARKPLUG_METRICS_PER_DEVICE_MAX: usize = 1024;
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 /// What one read of the log brings at the most, beside its first block.
 pub const FETCH_BYTES_MAX: usize = 64 * 1024;
+/// The same of a read for engines: a read waits for the sync that is under way, and what it
+/// brings is taken in turns. At 100,000 readings a second it is a tenth of a second's worth.
+pub const DERIVE_FETCH_BYTES_MAX: usize = 256 * 1024;
 /// Most series that one block names; their index takes at most two bytes.
 pub const SERIES_PER_BLOCK_MAX: usize = 128;
 /// Values up to which percentiles are exact; beyond that a sketch answers.
@@ -180,6 +183,11 @@ pub const CHECKPOINT_READINGS: u64 = 10_000;
 pub const CHECKPOINT_ROWS: u64 = 32_768;
 pub const CHECKPOINT_BYTES: u64 = 1024 * 1024;
 pub const CHECKPOINT_SPACING_US: u64 = 100_000;
+/// Pages of a state that is kept, of 16 windows each, that are written in one step, and
+/// readings that an engine takes in one: others have their turn between two of them. Each
+/// takes about a millisecond.
+pub const CHECKPOINT_STEP_PAGES: usize = 32;
+pub const READINGS_PER_TURN_MAX: u64 = 512;
 /// Bytes of all such rows together.
 pub const STORED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Rows in the topic `control` for what one start found missing of one partition, and

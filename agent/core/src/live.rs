@@ -200,6 +200,17 @@ impl LiveTable {
         self.rows.get(*self.index.get(key)?)
     }
 
+    /// Channels of one device, by name.
+    pub fn of_device(&self, uid: DeviceUid) -> impl Iterator<Item = (&ChannelKey, &Live)> {
+        let first = ChannelKey {
+            uid,
+            channel: Arc::from(""),
+        };
+        let ours = self.index.range(first..);
+        ours.take_while(move |(key, _)| key.uid == uid)
+            .filter_map(|(key, index)| Some((key, self.rows.get(*index)?)))
+    }
+
     /// Channels in order of device and name.
     pub fn iter(&self) -> impl Iterator<Item = (&ChannelKey, &Live)> {
         self.index

@@ -16,6 +16,7 @@ mod space;
 mod start;
 mod status;
 mod tables;
+mod turns;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,7 +37,7 @@ use crate::forward::{DestinationId, Forward};
 use crate::import::{ImportSink, Imports};
 use crate::ingest::Router;
 use crate::ledger::Ledger;
-use crate::limits::{FETCH_BYTES_MAX, PORT_BYTES_AT_ONCE};
+use crate::limits::{DERIVE_FETCH_BYTES_MAX, FETCH_BYTES_MAX, PORT_BYTES_AT_ONCE};
 use crate::link::clocks::Clocks;
 use crate::link::session::{LinkSink, Room, Session};
 use crate::log::key::{StoredBlock, TopicPartition};
@@ -59,7 +60,7 @@ enum Reader {
     Changes,
     /// For the base of tables.
     Base,
-    Derive(DeriveRead),
+    Derive(DeriveRead, TopicPartition),
     /// For the readers beside the live ones that have this slot.
     Build(u32, DeriveRead),
     Exchange(ExchangeRead, TopicPartition),
@@ -121,6 +122,7 @@ pub struct Gateway {
     table_jobs: BTreeMap<QueryId, TableJob>,
     imports: Imports,
     fetches: BTreeMap<FetchToken, Reader>,
+    turns: turns::Turns,
     marks: BTreeMap<DestinationId, Marks>,
     last_fetch: u64,
     draining: bool,
@@ -233,7 +235,7 @@ impl Gateway {
                 lag_bytes,
             } => self.changes.on_state(source, state, lag_bytes),
             Input::ClockSynchronised => self.clock.set_synchronised(),
-            Input::Deadline => {}
+            Input::Deadline => self.take_turn(now.mono),
             Input::Drain => self.on_drain(now.mono),
             Input::Hold => self.forward.iter_mut().for_each(Forward::hold),
         }
@@ -260,6 +262,7 @@ impl Gateway {
             .chain(self.commit.next_deadline())
             .chain(self.forward.iter().filter_map(Forward::next_deadline))
             .chain(self.retention.next_deadline())
+            .chain(self.has_turn().then_some(Mono(0)))
             .chain(self.clock.next_deadline())
             .chain(self.alarms_deadline())
             .chain(changes)
@@ -402,9 +405,12 @@ impl Gateway {
             }
             Reader::Changes => self.changes.on_fetched(&blocks),
             Reader::Base => self.on_base_fetched(&blocks, now),
-            Reader::Derive(read) => {
-                self.readers
-                    .on_fetched(read, &blocks, now, &mut self.commit);
+            Reader::Derive(read, at) => {
+                let is_first = self.turns.is_empty();
+                self.turns.push(read, at, blocks);
+                if is_first && !self.readers.is_keeping() {
+                    self.take_turn(now);
+                }
             }
             Reader::Build(slot, read) => self.on_build_fetched(slot, read, &blocks, now),
             Reader::Exchange(read, at) => {
@@ -434,12 +440,24 @@ impl Gateway {
     fn fetch(&mut self, at: TopicPartition, from: Offset, reader: Reader) {
         self.last_fetch += 1;
         let token = FetchToken(self.last_fetch);
+        let bytes_max = match reader {
+            Reader::Derive(..) => DERIVE_FETCH_BYTES_MAX,
+            Reader::Accounts(_)
+            | Reader::Changes
+            | Reader::Base
+            | Reader::Build(..)
+            | Reader::Exchange(..)
+            | Reader::Forward(..)
+            | Reader::Query(..)
+            | Reader::Table(_)
+            | Reader::Follow(..) => FETCH_BYTES_MAX,
+        };
         self.fetches.insert(token, reader);
         self.effects.push_back(Effect::Fetch {
             token,
             at,
             from,
-            bytes_max: FETCH_BYTES_MAX,
+            bytes_max,
         });
     }
 
@@ -575,7 +593,9 @@ impl Gateway {
             let Some((read, at, from)) = self.readers.next_fetch(&self.commit) else {
                 break;
             };
-            self.fetch(at, from, Reader::Derive(read));
+            if !self.turns.answers(read, at, from) {
+                self.fetch(at, from, Reader::Derive(read, at));
+            }
         }
         while self.is_recovered() && self.commit.has_room_for_rows() {
             let next = self

@@ -103,6 +103,8 @@ pub struct Readers {
     woken: bool,
     /// A checkpoint of all that changed is to go with the next batch.
     wanted: bool,
+    /// Checkpoints of one engine are taken in steps.
+    in_steps: bool,
     /// Places of the newest checkpoints: given, in the batch that was cut, and durable.
     written: BTreeMap<PartitionId, Place>,
     cut: BTreeMap<PartitionId, Place>,
@@ -193,6 +195,7 @@ impl Readers {
             all_kept: false,
             woken: false,
             wanted: false,
+            in_steps: false,
             written: BTreeMap::new(),
             cut: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -408,7 +411,7 @@ impl Readers {
             return Some((DeriveRead::Past, at, from));
         }
         (0..self.walks.len()).find_map(|index| {
-            if self.stages[index].wants_changes() {
+            if self.stages[index].wants_changes() || self.stages[index].is_keeping() {
                 return None;
             }
             let partition = self.walks[index].at().partition;
@@ -424,7 +427,8 @@ impl Readers {
         if self.stages.iter().any(Derive::is_fetching_changes) {
             return None;
         }
-        let stage = self.stages.iter_mut().find(|stage| stage.wants_changes())?;
+        let mut stages = self.stages.iter_mut();
+        let stage = stages.find(|stage| stage.wants_changes() && !stage.is_keeping())?;
         let (at, from) = stage.next_changes()?;
         Some((DeriveRead::Changes(stage.partition()), at, from))
     }

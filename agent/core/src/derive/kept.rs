@@ -84,6 +84,15 @@ pub(super) struct Keeping {
     book: Book,
     pub(super) pace: Pace,
     pub(super) meter: Meter,
+    /// What is ready of the one that is being taken.
+    begun: Option<Begun>,
+}
+
+/// Entries of a checkpoint that is taken in steps, and their bytes.
+#[derive(Debug, Default)]
+struct Begun {
+    entries: Vec<Entry>,
+    bytes: u64,
 }
 
 impl Keeping {
@@ -95,7 +104,21 @@ impl Keeping {
             book: Book::default(),
             pace: Pace::new(now),
             meter: Meter::default(),
+            begun: None,
         }
+    }
+
+    /// Puts a piece of state into the one that is being taken.
+    fn put(&mut self, part: Part, key: &[u8], value: Option<Vec<u8>>) {
+        let key = self.unit.state_key(part, key);
+        match &value {
+            Some(value) => self.book.set(&key, value),
+            None => self.book.remove(&key),
+        }
+        let value = value.unwrap_or_default();
+        let begun = self.begun.get_or_insert_default();
+        begun.bytes += (key.len() + value.len()) as u64;
+        begun.entries.push((key, value));
     }
 }
 
@@ -203,20 +226,38 @@ impl Derive {
         self.keeping.meter.on_replayed(readings, took_us);
     }
 
+    /// Begins a checkpoint that is taken in steps: until it is taken nothing is fed.
+    pub fn begin_checkpoint(&mut self) {
+        self.keeping.begun.get_or_insert_default();
+    }
+
+    /// Whether a checkpoint is being taken.
+    #[must_use]
+    pub fn is_keeping(&self) -> bool {
+        self.keeping.begun.is_some()
+    }
+
+    /// Takes so many pages of the state that changed; true when little is left, and
+    /// [`Derive::take_checkpoint`] is next.
+    pub fn step_checkpoint(&mut self, pages: usize) -> bool {
+        let mut changes = Vec::new();
+        let is_done = self.engine.take_some_changes(pages, &mut changes);
+        for entry in changes {
+            self.keeping.put(Part::Engine, &entry.key, entry.value);
+        }
+        is_done
+    }
+
     /// Entries of a checkpoint, when all readings before `place` were fed.
     pub fn take_checkpoint(&mut self, place: Place, now: Mono, commit: &GroupCommit) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        let mut bytes = 0;
         for (part, key, value) in self.changes() {
-            let key = self.keeping.unit.state_key(part, &key);
-            match &value {
-                Some(value) => self.keeping.book.set(&key, value),
-                None => self.keeping.book.remove(&key),
-            }
-            let value = value.unwrap_or_default();
-            bytes += (key.len() + value.len()) as u64;
-            entries.push((key, value));
+            self.keeping.put(part, &key, value);
         }
+        let begun = self.keeping.begun.take();
+        let Begun {
+            mut entries,
+            mut bytes,
+        } = begun.unwrap_or_default();
         let keeping = &self.keeping;
         let counters = self.counters;
         let manifest = Manifest {

@@ -572,7 +572,7 @@ impl Devices {
         put_zigzag(&mut blob, self.all);
         encode_counters(&self.total, &mut blob);
         writer.put(TOTAL_KEY, &blob);
-        for page in self.pages.take() {
+        while let Some(page) = writer.next(&mut self.pages) {
             blob.clear();
             for device in &self.devices[state::of_page(page, self.devices.len())] {
                 device.encode(&mut blob);

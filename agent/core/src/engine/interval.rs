@@ -426,7 +426,8 @@ impl JoinKernel for Interval {
         put_varint(&mut blob, self.pairs.crowded);
         writer.put(&of(HEAD), &blob);
         let has_start = [0, 1].map(|side| self.sides[side].reads_windows());
-        for page in self.pairs.pages.take() {
+        // All of it: what has changed is told once, not page by page.
+        while let Some(page) = self.pairs.pages.pop() {
             blob.clear();
             for slot in state::of_page(page, self.pairs.slots()) {
                 self.pairs.encode(slot as Slot, has_start, &mut blob);

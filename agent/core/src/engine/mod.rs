@@ -585,12 +585,20 @@ impl Engine {
     /// ones over earlier ones, are the whole state: see [`Engine::restore`].
     pub fn take_changes(&mut self) -> Vec<StateEntry> {
         let mut out = Vec::new();
-        if !std::mem::take(&mut self.changed) {
-            return out;
+        while !self.take_some_changes(usize::MAX, &mut out) {}
+        out
+    }
+
+    /// The same in steps of so many pages, between which nothing may be fed; true with the
+    /// last one. What stands on no page comes with the first.
+    pub fn take_some_changes(&mut self, pages: usize, out: &mut Vec<StateEntry>) -> bool {
+        if !self.changed {
+            return true;
         }
         let mut writer = StateWriter {
             parts: &mut self.parts,
-            out: &mut out,
+            out,
+            room: pages,
         };
         let mut head = Vec::new();
         put_varint(&mut head, STATE_VERSION.into());
@@ -610,7 +618,8 @@ impl Engine {
         for join in &mut self.joins {
             join.encode(&mut writer);
         }
-        out
+        self.changed = writer.is_full();
+        !self.changed
     }
 
     /// An engine that goes on where the one that gave these entries was, for the same

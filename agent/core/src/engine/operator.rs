@@ -271,7 +271,7 @@ impl Operator {
         put_varint(&mut blob, self.common.late_derived);
         writer.put(&[COMMON_KEY, high, low], &blob);
         let slots = self.common.routes.len();
-        for page in self.common.pages.take() {
+        while let Some(page) = writer.next(&mut self.common.pages) {
             blob.clear();
             for slot in state::of_page(page, slots) {
                 with_kernel!(&self.kind, kernel => kernel.encode(slot as u32, &mut blob));

@@ -383,7 +383,7 @@ impl<H: History> Kernel for Sliding<H> {
     }
 
     fn encode_more(&mut self, prefix: &[u8], writer: &mut StateWriter<'_>) {
-        for page in self.touched.take() {
+        while let Some(page) = writer.next(&mut self.touched) {
             for slot in state::of_page(page, self.keys.len()) {
                 let slot_key = (slot as u32).to_be_bytes();
                 self.keys[slot].encode_changes(&mut |number, bytes| {
@@ -395,7 +395,7 @@ impl<H: History> Kernel for Sliding<H> {
                 });
             }
         }
-        for page in self.changed.take() {
+        while let Some(page) = writer.next(&mut self.changed) {
             let mut blob = Vec::new();
             for scope in state::of_page(page, self.lines.len()) {
                 state::put_len(&mut blob, self.lines[scope].len());
@@ -452,7 +452,7 @@ impl<H: History> Kernel for Sliding<H> {
             }
             Ok(())
         })?;
-        self.changed.take();
+        self.changed.clear();
         Ok(())
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Parts {
 pub struct StateWriter<'a> {
     pub(super) parts: &'a mut Parts,
     pub(super) out: &'a mut Vec<StateEntry>,
+    /// Pages that may be written yet.
+    pub(super) room: usize,
 }
 
 impl StateWriter<'_> {
@@ -74,6 +76,19 @@ impl StateWriter<'_> {
     pub(super) fn gone(&mut self, key: &[u8]) {
         let before = self.parts.of.remove(key).unwrap_or(1);
         (0..before).for_each(|part| self.entry(key, part, None));
+    }
+
+    /// The next page that changed; none when all were written, or no room is left.
+    pub(super) fn next(&mut self, pages: &mut Pages) -> Option<u32> {
+        let room = self.room.checked_sub(1)?;
+        let page = pages.pop()?;
+        self.room = room;
+        Some(page)
+    }
+
+    /// Whether what changed may not be all written.
+    pub(super) fn is_full(&self) -> bool {
+        self.room == 0
     }
 
     fn entry(&mut self, name: &[u8], part: u16, value: Option<Vec<u8>>) {
@@ -180,6 +195,8 @@ pub(super) const PAGE: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pages {
     changed: Vec<bool>,
+    /// No page before it is looked at first.
+    from: usize,
 }
 
 impl Pages {
@@ -202,11 +219,21 @@ impl Pages {
         self.changed.iter().filter(|changed| **changed).count()
     }
 
-    /// The pages that changed, which now have not.
-    pub(super) fn take(&mut self) -> Vec<u32> {
-        let pages = (0..).zip(&mut self.changed);
-        let changed = pages.filter_map(|(page, changed)| std::mem::take(changed).then_some(page));
-        changed.collect()
+    /// A page that changed, which now has not.
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        let is_behind = |pages: &[bool]| pages.iter().position(|changed| *changed);
+        let rest = self.changed.get(self.from..).and_then(is_behind);
+        let page = rest.map(|page| page + self.from);
+        let page = page.or_else(|| is_behind(&self.changed));
+        self.from = page.map_or(0, |page| page + 1);
+        let page = page?;
+        self.changed[page] = false;
+        Some(u32::try_from(page).expect("fewer than 2^32 keys"))
+    }
+
+    /// None has changed any more.
+    pub(super) fn clear(&mut self) {
+        self.changed.fill(false);
     }
 }
 
@@ -311,7 +338,12 @@ mod tests {
             let blob: Vec<u8> = (0..len).map(|n| n as u8).collect();
             let mut out = Vec::new();
             let (parts, out) = (&mut parts, &mut out);
-            StateWriter { parts, out }.put(b"a", &blob);
+            StateWriter {
+                parts,
+                out,
+                room: usize::MAX,
+            }
+            .put(b"a", &blob);
             assert!(
                 out.iter()
                     .flat_map(|e| &e.value)
@@ -330,6 +362,7 @@ mod tests {
         StateWriter {
             parts: &mut parts,
             out: &mut out,
+            room: usize::MAX,
         }
         .gone(b"a");
         apply(&mut map, out);
@@ -343,6 +376,7 @@ mod tests {
         StateWriter {
             parts: &mut Parts::default(),
             out: &mut out,
+            room: usize::MAX,
         }
         .put(b"a", &blob);
         for missing in 0..out.len() {

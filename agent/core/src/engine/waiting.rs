@@ -281,6 +281,7 @@ mod tests {
             &mut StateWriter {
                 parts,
                 out: &mut out,
+                room: usize::MAX,
             },
         );
         for entry in out {

@@ -186,6 +186,7 @@ impl Gateway {
         }
         self.keep(entries, now);
         self.readers = build.readers;
+        self.readers.keep_in_steps();
         self.live = build.pipeline;
     }
 

@@ -104,6 +104,7 @@ impl Gateway {
             table_jobs: BTreeMap::new(),
             imports: Imports::default(),
             fetches: BTreeMap::new(),
+            turns: Default::default(),
             marks: BTreeMap::new(),
             last_fetch: 0,
             draining: false,
@@ -238,6 +239,7 @@ impl Start {
         let (exchange, by_device, topics) = self.divide(crossing, topics, layouts, meta);
         let of = (&self.commit, self.now.mono);
         let mut readers = Readers::new(&by_device, topics, (layouts.clone(), *anew), meta, of);
+        readers.keep_in_steps();
         self.keep(readers.take_filled());
         (readers, exchange)
     }

@@ -163,7 +163,7 @@ fn devices(gateway: &Gateway, now: Mono) -> Value {
     let devices = gateway.ledger.devices().map(|(uid, counts)| {
         let partition = gateway.config.router.partition(uid);
         let stage = gateway.readers.stage(uid);
-        let channels = stage.live.iter().filter(|(key, _)| key.uid == uid);
+        let channels = stage.live.of_device(uid);
         let device = gateway.devices.get(uid);
         json!({
             "device": names.name(uid),

@@ -4,10 +4,10 @@
 //! readings before its place; one is asked for once, and only where something changed.
 
 use super::places::entry;
-use super::{MetaEntry, Readers, StartUp};
+use super::{DeriveRead, MetaEntry, Readers, StartUp};
 use crate::commit::GroupCommit;
 use crate::derive::{Derive, Difference, Place};
-use crate::limits::DERIVE_KEPT_EVERY_US;
+use crate::limits::{CHECKPOINT_STEP_PAGES, DERIVE_KEPT_EVERY_US};
 use crate::units::{Mono, PartitionId, TopicId};
 
 impl Readers {
@@ -25,7 +25,7 @@ impl Readers {
         let at = |stage: &Derive| stage.checkpoint_deadline(self.behind_of(stage, commit));
         let stages = self.stages.iter().filter(|_| !self.woken && !self.held);
         stages
-            .filter(|stage| self.may_keep(stage))
+            .filter(|stage| !stage.is_keeping() && self.may_keep(stage))
             .filter_map(at)
             .min()
     }
@@ -41,7 +41,8 @@ impl Readers {
 
     fn is_any_due(&self, commit: &GroupCommit, now: Mono) -> bool {
         let due = |stage: &Derive| stage.is_checkpoint_due(self.behind_of(stage, commit), now);
-        let mut stages = self.stages.iter().filter(|stage| self.may_keep(stage));
+        let stages = self.stages.iter();
+        let mut stages = stages.filter(|stage| !stage.is_keeping() && self.may_keep(stage));
         stages.any(due)
     }
 
@@ -99,16 +100,67 @@ impl Readers {
             let stage = &mut self.stages[index];
             let changed = last && stage.has_changed();
             let due = changed || (self.all_kept && stage.is_checkpoint_due(behind, now));
-            if whole || (due && may_keep) {
-                // Those of before go first: some of them may be written again.
-                let stale = std::mem::take(&mut self.stale).into_iter();
-                entries.extend(stale.map(|key| (key, Vec::new())));
-                entries.extend(stage.take_checkpoint(place, now, commit));
-                self.written.insert(stage.partition(), place);
+            if !whole && due && may_keep && self.in_steps && !last {
+                stage.begin_checkpoint();
+            } else if whole || (due && may_keep) {
+                entries.extend(self.take_checkpoint(index, place, commit, now));
             }
         }
         self.all_kept |= whole;
         entries
+    }
+
+    fn take_checkpoint(
+        &mut self,
+        index: usize,
+        place: Place,
+        commit: &GroupCommit,
+        now: Mono,
+    ) -> Vec<MetaEntry> {
+        let stage = &mut self.stages[index];
+        // Those of before go first: some of them may be written again.
+        let stale = std::mem::take(&mut self.stale).into_iter();
+        let mut entries: Vec<_> = stale.map(|key| (key, Vec::new())).collect();
+        entries.extend(stage.take_checkpoint(place, now, commit));
+        self.written.insert(stage.partition(), place);
+        entries
+    }
+
+    /// From now on a checkpoint that is due of one engine is taken in steps: it is fed
+    /// nothing meanwhile, and everybody else has their turn between two steps.
+    pub fn keep_in_steps(&mut self) {
+        self.in_steps = true;
+    }
+
+    /// Whether [`Readers::step_checkpoint`] has something to do.
+    #[must_use]
+    pub fn is_keeping(&self) -> bool {
+        self.stages.iter().any(Derive::is_keeping)
+    }
+
+    /// Whether a read may not be handed over now.
+    #[must_use]
+    pub fn must_wait(&self, read: DeriveRead) -> bool {
+        let stage = |partition: PartitionId| self.stages.get(usize::from(partition.0));
+        match read {
+            DeriveRead::Own(partition) | DeriveRead::Changes(partition) => {
+                stage(partition).is_some_and(Derive::is_keeping)
+            }
+            DeriveRead::Stored | DeriveRead::Past | DeriveRead::Exchange => self.is_keeping(),
+        }
+    }
+
+    /// The next step of a checkpoint. With the last one come its entries: the rows of all
+    /// readings before its place were given to the log.
+    pub fn step_checkpoint(&mut self, commit: &GroupCommit, now: Mono) -> Vec<MetaEntry> {
+        let Some(index) = self.stages.iter().position(Derive::is_keeping) else {
+            return Vec::new();
+        };
+        if !self.stages[index].step_checkpoint(CHECKPOINT_STEP_PAGES) {
+            return Vec::new();
+        }
+        let place = self.place_of(&self.stages[index]);
+        self.take_checkpoint(index, place, commit, now)
     }
 
     /// While what was written before a layout is read, all engines are at one place, and

@@ -35,6 +35,12 @@ use crate::store::{Answer, Refused, Request, StorageThread};
 /// How long the loop sleeps when the core wants nothing.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// One turn in so many is a question's, if there is one: it waits for one event, and a flood
+/// of questions leaves half of the time to all else.
+const QUESTION_EACH: u32 = 2;
+/// One turn in so many goes to what is due, whatever else there is.
+const DEADLINE_EACH: u32 = 4;
+
 /// What the owner of an agent tells its loop.
 #[derive(Debug)]
 pub(super) enum Control {
@@ -94,6 +100,8 @@ pub(super) struct Runtime {
     plans: PlanIds,
     /// Reads the log for questions beside this loop.
     reads: Reads,
+    /// Counts events: who has the next turn.
+    turn: u32,
     imports: BTreeMap<ImportId, oneshot::Sender<QueryAnswer>>,
     last_import: u64,
     awaited: Vec<(Wanted, oneshot::Sender<()>)>,
@@ -181,6 +189,7 @@ impl Runtime {
             last_query: 0,
             plans: PlanIds::default(),
             reads,
+            turn: 0,
             imports: BTreeMap::new(),
             last_import: 0,
             awaited: Vec::new(),
@@ -219,23 +228,43 @@ impl Runtime {
     }
 
     async fn next(&mut self, events: &mut Events) -> Next {
+        self.turn = self.turn.wrapping_add(1);
+        if self.turn.is_multiple_of(QUESTION_EACH) {
+            if let Ok(plan) = events.plans.try_recv() {
+                self.on_plan(plan);
+                return Next::GoOn;
+            }
+            if let Ok(asked) = events.asked.try_recv() {
+                self.on_asked(asked);
+                return Next::GoOn;
+            }
+        }
         let deadline = self.core.next_deadline();
         let wake = deadline.map_or_else(
             || std::time::Instant::now() + IDLE,
             |mono| self.clock.instant(mono),
         );
+        // A timer is late by up to a millisecond: what is due does not wait for one.
+        let is_due = wake <= std::time::Instant::now();
+        if is_due && self.turn % DEADLINE_EACH == 1 {
+            self.handle(Input::Deadline);
+            return Next::GoOn;
+        }
+        let woken = async {
+            match is_due {
+                true => tokio::task::yield_now().await,
+                false => tokio::time::sleep_until(wake.into()).await,
+            }
+        };
         tokio::select! {
             Some(answer) = events.store.recv() => self.on_store(answer),
             Some(event) = events.ports.recv() => self.on_port(event),
             Some((dest, event)) = events.mqtt.recv() => self.on_mqtt(dest, event),
             Some(said) = events.sources.recv() => self.on_source(said),
             Some(asked) = events.asked.recv() => self.on_asked(asked),
-            Some(PlanAsked { request, answer }) = events.plans.recv() => {
-                let id = self.plans.ask(answer);
-                self.handle(Input::Plan(id, request));
-            }
+            Some(plan) = events.plans.recv() => self.on_plan(plan),
             control = events.control.recv() => return self.on_control(control),
-            () = tokio::time::sleep_until(wake.into()) => self.handle(Input::Deadline),
+            () = woken => self.handle(Input::Deadline),
         }
         Next::GoOn
     }
@@ -318,6 +347,11 @@ impl Runtime {
                 (self.say)(&format!("{name}: {text}"));
             }
         }
+    }
+
+    fn on_plan(&mut self, PlanAsked { request, answer }: PlanAsked) {
+        let id = self.plans.ask(answer);
+        self.handle(Input::Plan(id, request));
     }
 
     fn on_asked(&mut self, asked: Asked) {

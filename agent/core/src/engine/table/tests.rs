@@ -284,6 +284,7 @@ fn keep(t: &mut Tables, parts: &mut Parts, kept: &mut BTreeMap<Vec<u8>, Vec<u8>>
     t.encode(&mut StateWriter {
         parts,
         out: &mut out,
+        room: usize::MAX,
     });
     for entry in out {
         match entry.value {
