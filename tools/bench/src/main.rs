@@ -1,8 +1,8 @@
 //! Measures the log: everything that it must reach, each beside what a plain file
 //! on the same disk does in the same run. Started by `cargo xtask bench log`. And the
 //! engine, beside other engines: `cargo xtask bench engine`; the link to devices:
-//! `cargo xtask bench link`; delivery: `cargo xtask bench delivery`; and joins:
-//! `cargo xtask bench joins`.
+//! `cargo xtask bench link`; delivery: `cargo xtask bench delivery`; joins:
+//! `cargo xtask bench joins`; and questions: `cargo xtask bench query`.
 //!
 //! Bound: the disk that `--dir` is on takes the backlog twice over; all of it is
 //! removed at the end.
@@ -18,6 +18,7 @@ mod limits;
 mod link;
 mod memory;
 mod parts;
+mod query;
 mod raw;
 mod report;
 mod store;
@@ -52,6 +53,8 @@ enum Verb {
     Delivery(delivery::Args),
     /// All of joins, as a table.
     Joins(joins::Args),
+    /// All of questions, as a table.
+    Query(query::Args),
     /// One part, in this process: figures as `name=value`.
     #[command(hide = true)]
     Part {
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Verb::Link(args) => link::run(&args).map(code),
         Verb::Delivery(args) => delivery::run(&args).map(code),
         Verb::Joins(args) => joins::run(&args).map(code),
+        Verb::Query(args) => query::run(&args).map(code),
         Verb::Part { part, args } => parts::run(part, &args.told()).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

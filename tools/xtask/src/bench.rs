@@ -42,6 +42,13 @@ pub(crate) enum Verb {
     /// Prints a table; ends with an error when something is missed. It needs PostgreSQL
     /// and root.
     Joins(JoinsArgs),
+    /// Everything that questions to a running agent must reach: rolling averages while
+    /// readings come in, rollups, raw readings, PromQL, the start, memory.
+    ///
+    /// Prints a table; ends with an error when something is missed. A full run writes
+    /// some 5 GB and takes a quarter of an hour; PromQL is measured beside Prometheus,
+    /// where that is installed.
+    Query(QueryArgs),
 }
 
 #[derive(Args)]
@@ -112,6 +119,19 @@ pub(crate) struct JoinsArgs {
     only: Option<String>,
 }
 
+#[derive(Args)]
+pub(crate) struct QueryArgs {
+    /// Where the logs go; removed at the end [default: bench-query in the target folder].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Short runs and small logs: to see that it runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only this part: rolling, rollups, raw, overtime, start or rss.
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
+}
+
 /// # Errors
 /// Something was missed, or could not be measured.
 pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<(), Failed> {
@@ -121,6 +141,7 @@ pub(crate) fn run(ws: &Workspace, report: &mut Report, verb: &Verb) -> Result<()
         Verb::Link(args) => link(ws, args),
         Verb::Delivery(args) => delivery(ws, args),
         Verb::Joins(args) => joins(ws, args),
+        Verb::Query(args) => query(ws, args),
     })
 }
 
@@ -170,6 +191,11 @@ fn delivery(ws: &Workspace, args: &DeliveryArgs) -> Result<(), String> {
 
 fn joins(ws: &Workspace, args: &JoinsArgs) -> Result<(), String> {
     let command = of_the_binary(ws, "joins", args.dir.as_deref())?;
+    run_parts(command, args.quick, args.only.as_deref())
+}
+
+fn query(ws: &Workspace, args: &QueryArgs) -> Result<(), String> {
+    let command = of_the_binary(ws, "query", args.dir.as_deref())?;
     run_parts(command, args.quick, args.only.as_deref())
 }
 

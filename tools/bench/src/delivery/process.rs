@@ -44,7 +44,7 @@ impl Process {
     }
 
     /// Processor seconds of all its threads so far.
-    pub(super) fn cpu_s(&self) -> Result<f64, String> {
+    pub(crate) fn cpu_s(&self) -> Result<f64, String> {
         let text = self.read("stat")?;
         // Behind the name in brackets; user and system time are the 14th and 15th.
         let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
@@ -59,7 +59,7 @@ impl Process {
     }
 
     /// Its resident memory, bytes: `VmRSS` now, `VmHWM` at the most.
-    pub(super) fn memory_bytes(&self, name: &str) -> Result<u64, String> {
+    pub(crate) fn memory_bytes(&self, name: &str) -> Result<u64, String> {
         let text = self.read("status")?;
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim_start_matches(':').split_whitespace().next());
@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// Asks it to end and waits until it has.
-    pub(super) fn end(mut self) -> Result<(), String> {
+    pub(crate) fn end(mut self) -> Result<(), String> {
         self.signal("TERM")?;
         match self.ended_within(END_MAX) {
             true => Ok(()),

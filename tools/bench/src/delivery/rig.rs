@@ -33,7 +33,7 @@ impl Payload {
 }
 
 /// A port that nobody takes right now.
-pub(super) fn free_port() -> Result<u16, String> {
+pub(crate) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     Ok(address.port())
