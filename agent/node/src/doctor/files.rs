@@ -10,7 +10,9 @@ use super::check::Finding;
 use super::codes::{API_TOKEN, CONFIG_FILES, CONFIG_PARSE, CONFIG_SECRETS, CONFIG_SOCKET};
 use super::host::{Me, may};
 use super::limits::SOCKET_PATH_BYTES_MAX;
-use crate::config::{BrokerConfig, Config, ConfigError, FeedFrom, PasswordFrom, PostgresPassword};
+use crate::config::{
+    BrokerConfig, Config, ConfigError, FeedFrom, PasswordFrom, Placed, PostgresPassword,
+};
 
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,25 +64,22 @@ pub(super) fn parsed(file: &Path, config: &Result<Config, ConfigError>) -> Findi
     }
 }
 
+/// Key, path and use of a file.
+type Named = Vec<(String, PathBuf, Use)>;
+
 pub(super) fn look(config: &Config) -> FilesFacts {
-    let mut named = Vec::new();
+    let mut named = Named::new();
     for forward in &config.forward {
-        of_broker(
-            &forward.broker,
-            &format!("[forward] {}", forward.settings.name),
-            &mut named,
-        );
+        let section = format!("[forward] {}", forward.settings.name);
+        of_broker(&forward.broker, &section, &mut named);
     }
     if let Some(upstream) = &config.upstream {
         of_broker(&upstream.broker, "[upstream]", &mut named);
         if let Some(postgres) = &upstream.postgres
             && let Some(PostgresPassword::File(path)) = &postgres.password
         {
-            named.push((
-                "[postgres] password_file".to_owned(),
-                path.clone(),
-                Use::Secret,
-            ));
+            let key = "[postgres] password_file".to_owned();
+            named.push((key, path.clone(), Use::Secret));
         }
     }
     for feed in &config.feeds {
@@ -89,45 +88,17 @@ pub(super) fn look(config: &Config) -> FilesFacts {
             FeedFrom::File(_) | FeedFrom::Postgres { .. } | FeedFrom::Missing(_) => {}
         }
     }
-    for database in &config.databases {
-        let key = |name: &str| format!("[[database]] {} {name}", database.name);
-        if let Some(PostgresPassword::File(path)) = &database.password {
-            named.push((key("password_file"), path.clone(), Use::Secret));
-        }
-        if let Some((cert, secret)) = &database.identity {
-            named.push((key("cert_file"), cert.clone(), Use::Public));
-            named.push((key("key_file"), secret.clone(), Use::Secret));
-        }
-    }
-    if let Some(api) = &config.api {
-        let token = api.token_file.iter();
-        named.extend(token.map(|f| (f.place.key.clone(), f.value.clone(), Use::Token)));
-        if let Some(tls) = &api.tls {
-            named.push((
-                tls.cert.place.key.clone(),
-                tls.cert.value.clone(),
-                Use::Public,
-            ));
-            named.push((
-                tls.key.place.key.clone(),
-                tls.key.value.clone(),
-                Use::Secret,
-            ));
-        }
-    }
+    of_databases(config, &mut named);
+    of_api(config, &mut named);
     let firmware = config.agent.firmware.iter();
     named.extend(firmware.map(|path| ("[agent] firmware".to_owned(), path.clone(), Use::Wanted)));
+    let upstream = config.upstream.iter();
     let mut sockets = vec![config.query.socket.clone()];
-    sockets.extend(
-        config
-            .upstream
-            .iter()
-            .map(|upstream| upstream.socket.clone()),
-    );
+    sockets.extend(upstream.map(|upstream| upstream.socket.clone()));
     sockets.extend(config.api.iter().filter_map(|api| api.socket.clone()));
+    let files = named.into_iter();
     FilesFacts {
-        files: named
-            .into_iter()
+        files: files
             .map(|(key, path, used)| look_at(key, path, used))
             .collect(),
         sockets,
@@ -135,7 +106,42 @@ pub(super) fn look(config: &Config) -> FilesFacts {
     }
 }
 
-fn of_broker(broker: &BrokerConfig, section: &str, named: &mut Vec<(String, PathBuf, Use)>) {
+fn of_databases(config: &Config, named: &mut Named) {
+    for database in &config.databases {
+        let key = |name: &str| format!("[[database]] {} {name}", database.name);
+        if let Some(PostgresPassword::File(path)) = &database.password {
+            named.push((key("password_file"), path.clone(), Use::Secret));
+        }
+        if let Some(path) = &database.ca_file {
+            named.push((key("ca_file"), path.clone(), Use::Public));
+        }
+        if let Some((cert, secret)) = &database.identity {
+            named.push((key("cert_file"), cert.clone(), Use::Public));
+            named.push((key("key_file"), secret.clone(), Use::Secret));
+        }
+    }
+}
+
+fn of_api(config: &Config, named: &mut Named) {
+    let Some(api) = &config.api else {
+        return;
+    };
+    let mut add = |file: &Placed<PathBuf>, used| {
+        named.push((file.place.key.clone(), file.value.clone(), used));
+    };
+    if let Some(file) = &api.token_file {
+        add(file, Use::Token);
+    }
+    if let Some(tls) = &api.tls {
+        add(&tls.cert, Use::Public);
+        add(&tls.key, Use::Secret);
+        if let Some(file) = &tls.client_ca {
+            add(file, Use::Public);
+        }
+    }
+}
+
+fn of_broker(broker: &BrokerConfig, section: &str, named: &mut Named) {
     let mut add = |name: &str, path: &Path, used| {
         named.push((format!("{section} {name}"), path.to_owned(), used));
     };
