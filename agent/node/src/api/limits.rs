@@ -50,3 +50,5 @@ pub(super) const RETRY_MS: u64 = 2000;
 
 const _: () = assert!(HEARTBEAT.as_micros() <= forebay_core::limits::FOLLOW_WAIT_MAX_US as u128);
 const _: () = assert!(LIMIT_MAX <= forebay_core::limits::READ_ROWS_MAX);
+/// How old the names may be by which devices and channels are found.
+pub const CATALOG_AGE_MAX: Duration = Duration::from_secs(1);

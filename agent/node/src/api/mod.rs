@@ -51,6 +51,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use self::channels::KeptCatalog;
 use self::connection::{Patience, Serving};
 use self::guard::Guard;
 use self::limits::{ANSWERS_KIB_MAX, BODY_BYTES_MAX};
@@ -66,6 +67,7 @@ use crate::reads::Reads;
 pub(crate) struct App {
     reads: Reads,
     names: Names,
+    catalog: KeptCatalog,
     /// Answers that may still be begun.
     places: Arc<Semaphore>,
     /// KiB that answers may still hold.
@@ -80,6 +82,7 @@ impl App {
         Self {
             reads,
             names,
+            catalog: KeptCatalog::default(),
             places: Arc::new(Semaphore::new(config.reads)),
             room: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
             request_time: config.request_time,

@@ -18,7 +18,7 @@ use forebay_core::utc;
 use serde_json::json;
 
 use super::accept::{Form, form};
-use super::channels::{channels, keys};
+use super::channels::{keys, resolve};
 use super::cursor::Cursor;
 use super::endpoints::{READINGS, ROLLING, ROLLUPS, ROWS};
 use super::given::Given;
@@ -171,8 +171,7 @@ pub(super) async fn readings(
     let style = Style::of(&headers, &given)?;
     let range = given.range()?;
     let place = app.place()?;
-    let catalog = app.reads.catalog().await.map_err(ask::problem)?;
-    let entries = channels(&catalog, &given)?;
+    let entries = resolve(&app, &given).await?;
     let detail = given.flag("detail");
     let newest_first = given.flag("newest");
     let got = if entries.is_empty() {
@@ -296,10 +295,9 @@ fn readings_end(app: &App, got: &ReadingsGot, gaps: bool, next: Option<Cursor>) 
 }
 
 fn time_of(time: EventTime) -> Time {
-    match utc::time_value(time) {
-        serde_json::Value::String(text) => Time::Text(text),
-        _ => Time::Micros(time.0),
-    }
+    let text = utc::time_value(time);
+    let text = text.as_str().map(|text| Time::Text(text.to_owned()));
+    text.unwrap_or(Time::Micros(time.0))
 }
 
 /// `GET /api/v1/rollups`
@@ -315,8 +313,7 @@ pub(super) async fn rollups(
         .span("window")
         .expect("the table has a default for it");
     let place = app.place()?;
-    let catalog = app.reads.catalog().await.map_err(ask::problem)?;
-    let entries = channels(&catalog, &given)?;
+    let entries = resolve(&app, &given).await?;
     let (got, covered, left_out, source) = if entries.is_empty() {
         (Vec::new(), range.clone(), false, RollupSource::Readings)
     } else {
@@ -426,11 +423,10 @@ pub(super) async fn rolling(
         .span("window")
         .expect("the table has a default for it");
     let _place = app.place()?;
-    let catalog = app.reads.catalog().await.map_err(ask::problem)?;
-    let entries = channels(&catalog, &given)?;
+    let entries = resolve(&app, &given).await?;
     let mut all = Vec::with_capacity(entries.len());
     for entry in entries {
-        let got = app.reads.rolling(entry.key.clone(), size).await;
+        let got = app.reads.rolling(entry.key, size).await;
         let got = got.map_err(ask::problem)?;
         all.push(RollingSeries {
             channel: Channel {
