@@ -262,10 +262,24 @@ impl Node {
             Self::Instant(_) | Self::OverTime(..) | Self::PerValue(..) | Self::Aggregate(_) => {
                 Type::Vector
             }
-            Self::Binary(binary) => match (binary.left.kind(), binary.right.kind()) {
-                (Type::Scalar, Type::Scalar) => Type::Scalar,
-                _ => Type::Vector,
-            },
+            Self::Binary(binary) => {
+                let both = [binary.left.kind(), binary.right.kind()];
+                if both == [Type::Scalar; 2] {
+                    Type::Scalar
+                } else {
+                    Type::Vector
+                }
+            }
+        }
+    }
+
+    /// The string that it is; empty of all else.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        if let Self::Text(text) = self {
+            text
+        } else {
+            ""
         }
     }
 }

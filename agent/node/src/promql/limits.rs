@@ -28,6 +28,10 @@ pub const SPAN_MS_MAX: i64 = 100 * 366 * 86_400_000;
 pub const TIME_MS_MAX: i64 = 1 << 50;
 /// How long a query may take when it does not say so itself, ms.
 pub const QUERY_TIMEOUT_MS: u64 = 30_000;
+/// Queries that are computed at a time; others wait.
+pub const QUERIES_AT_A_TIME: usize = 2;
+/// Queries that may wait; one more is refused.
+pub const QUERIES_WAITING_MAX: usize = 32;
 /// How old the newest sample of a series may be, ms, as Prometheus has it.
 pub const LOOKBACK_MS: i64 = 5 * 60_000;
 /// Step of subqueries that name none, ms: the evaluation interval of Prometheus.

@@ -2,14 +2,31 @@
 //!
 //! Always holds: [`plan`] and [`eval`] are pure; what is not supported is refused by its
 //! name and never computed in another way. Bound: [`limits`]. Knows the log only through
-//! what it is handed.
+//! [`source`].
 
 pub mod ast;
 pub mod data;
 pub mod error;
-pub mod eval;
 pub mod functions;
 pub mod labels;
 pub mod limits;
 pub mod num;
+pub mod text;
+
 pub mod plan;
+
+pub mod eval;
+
+pub mod answer;
+pub mod form;
+pub mod source;
+
+pub mod fetch;
+
+pub mod ask;
+pub mod routes;
+
+#[cfg(test)]
+mod tests;
+
+pub use routes::routes;

@@ -50,14 +50,15 @@ pub fn plan(query: &str, grid: Grid, lookback: i64) -> Result<Plan, QueryError> 
 /// # Errors
 /// A sentence that says what is wrong with it.
 pub fn matchers_of(text: &str) -> Result<Vec<Matcher>, QueryError> {
-    match parse(text)? {
-        Expr::VectorSelector(selector) if selector.offset.is_none() && selector.at.is_none() => {
-            matchers(&selector)
-        }
-        _ => Err(QueryError::BadData(format!(
-            "parse error: `{text}` is not a selector of series"
-        ))),
+    if let Expr::VectorSelector(selector) = parse(text)?
+        && selector.offset.is_none()
+        && selector.at.is_none()
+    {
+        return matchers(&selector);
     }
+    Err(QueryError::BadData(format!(
+        "parse error: `{text}` is not a selector of series"
+    )))
 }
 
 fn parse(query: &str) -> Result<Expr, QueryError> {
@@ -368,10 +369,7 @@ fn expect(node: &Node, kinds: &[Type], place: &str) -> Result<(), QueryError> {
 
 /// The texts that name labels and expressions, checked before anything is read.
 fn check_texts(of: Shape, nodes: &[Node]) -> Result<(), QueryError> {
-    let text = |index: usize| match nodes.get(index) {
-        Some(Node::Text(text)) => text.as_str(),
-        _ => "",
-    };
+    let text = |index: usize| nodes.get(index).map_or("", Node::text);
     let (name, labels) = match of {
         Shape::LabelReplace => ("label_replace", vec![text(1)]),
         Shape::LabelJoin => {
@@ -498,7 +496,7 @@ fn millis(time: SystemTime) -> i64 {
 
 /// # Errors
 /// When a time lies too far from 1970.
-pub(super) fn in_time(time: i64) -> Result<i64, QueryError> {
+pub fn in_time(time: i64) -> Result<i64, QueryError> {
     if (-TIME_MS_MAX..=TIME_MS_MAX).contains(&time) {
         return Ok(time);
     }

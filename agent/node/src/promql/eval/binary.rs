@@ -279,19 +279,15 @@ fn sets(
         }
         series
     };
-    match binary.op {
-        BinaryOp::And | BinaryOp::Unless => {
-            let right = there(&right, &keys.right);
-            let wanted = binary.op == BinaryOp::And;
-            Ok(only_where(left, &keys.left, &right, wanted))
-        }
-        _ => {
-            let taken = there(&left, &keys.left);
-            let right = only_where(right, &keys.right, &taken, false);
-            let right = right
-                .into_iter()
-                .filter(|one| one.values.iter().any(Option::is_some));
-            merge::unique(left.into_iter().chain(right).collect())
-        }
+    if binary.op != BinaryOp::Or {
+        let right = there(&right, &keys.right);
+        let wanted = binary.op == BinaryOp::And;
+        return Ok(only_where(left, &keys.left, &right, wanted));
     }
+    let taken = there(&left, &keys.left);
+    let right = only_where(right, &keys.right, &taken, false);
+    let right = right
+        .into_iter()
+        .filter(|one| one.values.iter().any(Option::is_some));
+    merge::unique(left.into_iter().chain(right).collect())
 }

@@ -25,37 +25,32 @@ impl Eval<'_> {
             Some(node) => self.scalar(node, grid)?,
             None => Vec::new(),
         };
-        let series = match windows {
-            Node::Range(number) => {
-                let selector = self.selector(*number);
-                let place = (grid, selector.moved, selector.range);
-                match &self.reads[*number] {
-                    Read::Samples(samples) => self.over_samples(of, samples, place, &argument)?,
-                    Read::Rolled { size, series } => {
-                        self.over_rolled(of, (*size, series), place)?
-                    }
-                }
+        let series = if let Node::Range(number) = windows {
+            let selector = self.selector(*number);
+            let place = (grid, selector.moved, selector.range);
+            match &self.reads[*number] {
+                Read::Samples(samples) => self.over_samples(of, samples, place, &argument)?,
+                Read::Rolled { size, series } => self.over_rolled(of, (*size, series), place)?,
             }
-            Node::Subquery(subquery) => {
-                let inner = self.vector(&subquery.node, subquery.grid)?;
-                let place = (grid, subquery.moved, subquery.range);
-                self.over_steps(of, inner, subquery.grid, place, &argument)?
-            }
-            _ => {
-                return Err(QueryError::BadData("a range vector is expected".to_owned()));
-            }
+        } else if let Node::Subquery(subquery) = windows {
+            let inner = self.vector(&subquery.node, subquery.grid)?;
+            let place = (grid, subquery.moved, subquery.range);
+            self.over_steps(of, inner, subquery.grid, place, &argument)?
+        } else {
+            return Err(QueryError::BadData("a range vector is expected".to_owned()));
         };
-        match of {
-            OverTime::Absent => {
-                let labels = match windows {
-                    Node::Range(number) => shape::absent_labels(&self.selector(*number).matchers),
-                    _ => Labels::default(),
-                };
-                Ok(vec![absent(&series, labels, grid)])
-            }
-            _ if of.keeps_name() => Ok(series),
-            _ => merge::unique(series),
+        if of == OverTime::Absent {
+            let labels = if let Node::Range(number) = windows {
+                shape::absent_labels(&self.selector(*number).matchers)
+            } else {
+                Labels::default()
+            };
+            return Ok(vec![absent(&series, labels, grid)]);
         }
+        if of.keeps_name() {
+            return Ok(series);
+        }
+        merge::unique(series)
     }
 
     fn over_samples(
@@ -161,7 +156,22 @@ impl Eval<'_> {
                     let pairs = sums_of.into_iter().zip(counts);
                     pairs.map(|(sum, count)| Some(sum? / count?)).collect()
                 }
-                _ => {
+                OverTime::Stddev
+                | OverTime::Stdvar
+                | OverTime::Quantile
+                | OverTime::Last
+                | OverTime::First
+                | OverTime::Present
+                | OverTime::Absent
+                | OverTime::Rate
+                | OverTime::Increase
+                | OverTime::Delta
+                | OverTime::Irate
+                | OverTime::Idelta
+                | OverTime::Changes
+                | OverTime::Resets
+                | OverTime::Deriv
+                | OverTime::PredictLinear => {
                     return Err(QueryError::Execution(
                         "this function has no answer from figures of windows".to_owned(),
                     ));

@@ -83,9 +83,10 @@ impl Eval<'_> {
 
     fn absent(&self, node: &Node, grid: Grid) -> Result<Series, QueryError> {
         let series = self.vector(node, grid)?;
-        let labels = match node {
-            Node::Instant(number) => absent_labels(&self.selector(*number).matchers),
-            _ => Labels::default(),
+        let labels = if let Node::Instant(number) = node {
+            absent_labels(&self.selector(*number).matchers)
+        } else {
+            Labels::default()
         };
         let values = (0..grid.count).map(|step| {
             let there = series.iter().any(|one| one.values[step].is_some());
@@ -116,11 +117,7 @@ fn only_value(series: &[Series], step: usize) -> f64 {
 }
 
 fn texts(nodes: &[Node]) -> Vec<&str> {
-    let text = |node| match node {
-        &Node::Text(ref text) => text.as_str(),
-        _ => "",
-    };
-    nodes.iter().map(text).collect()
+    nodes.iter().map(Node::text).collect()
 }
 
 fn replace(mut series: Vec<Series>, texts: &[&str]) -> Result<Vec<Series>, QueryError> {
