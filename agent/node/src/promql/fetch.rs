@@ -52,10 +52,13 @@ pub async fn fetch<S: Source>(
             .flatten();
         let read = match rollup {
             Some(rollup) => {
-                fetched.say(rollup);
                 let size = rollup.size / 1000;
-                let series =
-                    rolled(source, (&known, &found), (selector, rollup), &mut room).await?;
+                let place = (selector, rollup);
+                let (series, from_rows) =
+                    rolled(source, (&known, &found), place, &mut room).await?;
+                if from_rows {
+                    fetched.say(rollup);
+                }
                 Read::Rolled { size, series }
             }
             None => Read::Samples(samples(source, (&known, &found), selector, &mut room).await?),
@@ -171,10 +174,11 @@ async fn samples<S: Source>(
                     // Windows that end in the range begin up to one length earlier.
                     let wide = (range.0 - size, range.1);
                     let columns = source.figures(keys, size, wide, room.samples).await?;
-                    columns
-                        .into_iter()
-                        .map(|one| one.named(figure))
-                        .collect::<Vec<_>>()
+                    if columns.iter().any(|one| !one.from_rows) {
+                        return Err(off_grid(&known.rollups[*rollup]));
+                    }
+                    let named = columns.into_iter().map(|one| one.named(figure));
+                    named.collect::<Vec<_>>()
                 }
             };
             for (place, (times, values)) in places.iter().zip(columns) {
@@ -188,6 +192,14 @@ async fn samples<S: Source>(
         }
     }
     Ok(all.into_iter().flatten().collect())
+}
+
+fn off_grid(rollup: &Rollup) -> QueryError {
+    QueryError::Execution(format!(
+        "series of the window \"{}\" are not supported: its windows do not begin at multiples of \
+         their size",
+        rollup.name
+    ))
 }
 
 /// Places of series of the same kind together, in the order of their labels.
@@ -207,7 +219,8 @@ async fn rolled<S: Source>(
     (known, found): (&Known, &[Found]),
     (selector, rollup): (&Selector, &Rollup),
     room: &mut Room,
-) -> Result<Vec<Rolled>, QueryError> {
+) -> Result<(Vec<Rolled>, bool), QueryError> {
+    let mut from_rows = true;
     let range = (selector.from * 1000, selector.to * 1000);
     let mut all = Vec::with_capacity(found.len());
     for found in found.chunks(KEYS_PER_READ) {
@@ -219,10 +232,11 @@ async fn rolled<S: Source>(
             .await?;
         for (one, figures) in found.iter().zip(columns) {
             room.take(figures.ends.len())?;
+            from_rows &= figures.from_rows;
             all.push(figures.rolled(one.labels.clone()));
         }
     }
-    Ok(all)
+    Ok((all, from_rows))
 }
 
 impl super::source::Figures {

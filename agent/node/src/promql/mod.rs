@@ -22,6 +22,7 @@ pub mod form;
 pub mod source;
 
 pub mod fetch;
+pub mod log;
 
 pub mod ask;
 pub mod routes;

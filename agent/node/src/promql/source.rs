@@ -56,6 +56,8 @@ pub struct Figures {
     pub count: Vec<u64>,
     /// By the names of the config; NaN where there is none.
     pub figures: Vec<(String, Vec<f64>)>,
+    /// A window of the config on that grid wrote them; else they are made of readings.
+    pub from_rows: bool,
 }
 
 impl Figures {

@@ -85,6 +85,7 @@ impl Source for Fake {
         self.figures_read.fetch_add(1, Ordering::Relaxed);
         let mut figures = Figures {
             figures: vec![("mean".to_owned(), vec![]), ("max".to_owned(), vec![])],
+            from_rows: true,
             ..Figures::default()
         };
         let first = from.div_euclid(size);
