@@ -13,10 +13,16 @@ struct Tool {
     requirements: &'static str,
 }
 
-const TOOLS: [Tool; 1] = [Tool {
-    name: "schemathesis",
-    requirements: "tests/tests/api/requirements.txt",
-}];
+const TOOLS: [Tool; 2] = [
+    Tool {
+        name: "schemathesis",
+        requirements: "tests/tests/api/requirements.txt",
+    },
+    Tool {
+        name: "prometheus-api-client",
+        requirements: "tests/tests/prometheus/requirements.txt",
+    },
+];
 
 /// Written when everything is installed: what the requirements were.
 const DONE: &str = "installed.txt";

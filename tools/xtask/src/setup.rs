@@ -1,6 +1,6 @@
 //! Brings what the tests need onto this machine: rustup targets and components,
 //! `qemu-system-arm`, `mosquitto`, `fusermount3`, `postgres`, `chromium`, `curl`,
-//! `python3`, and programs of PyPI. What is there already is not touched; what
+//! `python3`, `prometheus`, and programs of PyPI. What is there already is not touched; what
 //! cannot be installed is named, with the command that installs it.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 8] = [
+const PROGRAMS: [Program; 9] = [
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",
@@ -58,6 +58,11 @@ const PROGRAMS: [Program; 8] = [
         purpose: "asks the HTTP API as the README does",
     },
     Program {
+        name: "prometheus",
+        package: "prometheus",
+        purpose: "is the server that answers to queries are compared with",
+    },
+    Program {
         name: "python3",
         package: "python3-venv",
         purpose: "runs the contract tester of the HTTP API, which is installed below target",
@@ -65,7 +70,11 @@ const PROGRAMS: [Program; 8] = [
 ];
 
 /// Packages that bring a service of the same name, and the process it runs as.
-const SERVICES: [(&str, &str); 2] = [("mosquitto", "mosquitto"), ("postgresql", "postgres")];
+const SERVICES: [(&str, &str); 3] = [
+    ("mosquitto", "mosquitto"),
+    ("postgresql", "postgres"),
+    ("prometheus", "prometheus"),
+];
 
 /// Installs everything that is missing.
 ///

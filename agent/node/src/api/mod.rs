@@ -61,6 +61,7 @@ use self::rates::Rates;
 use crate::config::ApiConfig;
 use crate::config::error::did_you_mean;
 use crate::ports::Say;
+use crate::promql;
 use crate::reads::Reads;
 
 /// What routes are answered from.
@@ -229,6 +230,7 @@ impl Drop for Api {
 /// All routes behind the guard.
 fn router(app: App, guard: Guard) -> Router {
     let guard = Arc::new(guard);
+    let queries = promql::routes(app.reads.clone());
     Router::new()
         .route(endpoints::HEALTHZ.path, get(health::healthz))
         .route(endpoints::READYZ.path, get(health::readyz))
@@ -246,6 +248,7 @@ fn router(app: App, guard: Guard) -> Router {
         .route(endpoints::DOCUMENT.path, get(routes::document))
         .with_state(Arc::new(app))
         .merge(page::routes())
+        .merge(queries)
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

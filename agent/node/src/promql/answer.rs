@@ -46,9 +46,10 @@ pub fn success(data: &str, notes: &Notes) -> String {
     out
 }
 
-/// The data of a query: of one time a vector, of several a matrix.
+/// The data of a query: of one time a vector, of several a matrix. `None` when it has
+/// more than `most` bytes.
 #[must_use]
-pub fn data(answer: &Answer, grid: Grid, is_range: bool) -> String {
+pub fn data(answer: &Answer, grid: Grid, is_range: bool, most: usize) -> Option<String> {
     let mut out = String::new();
     let kind = match (answer, is_range) {
         (Answer::Scalar(_) | Answer::Vector(_), true) | (Answer::Matrix(_), _) => "matrix",
@@ -67,7 +68,7 @@ pub fn data(answer: &Answer, grid: Grid, is_range: bool) -> String {
                 labels: Labels::default(),
                 values: values.iter().copied().map(Some).collect(),
             };
-            list(&mut out, &[series], |out, one| steps(out, one, grid));
+            list(&mut out, &[series], |out, one| steps(out, one, grid, most));
         }
         (Answer::Text(text), _) => {
             out.push('[');
@@ -82,11 +83,13 @@ pub fn data(answer: &Answer, grid: Grid, is_range: bool) -> String {
             point(out, first, one.values[0].unwrap_or(f64::NAN));
             out.push('}');
         }),
-        (Answer::Vector(series), true) => list(&mut out, series, |out, one| steps(out, one, grid)),
-        (Answer::Matrix(series), _) => list(&mut out, series, raw),
+        (Answer::Vector(series), true) => {
+            list(&mut out, series, |out, one| steps(out, one, grid, most))
+        }
+        (Answer::Matrix(series), _) => list(&mut out, series, |out, one| raw(out, one, most)),
     }
     out.push('}');
-    out
+    (out.len() <= most).then_some(out)
 }
 
 /// Labels of series, as `/series` has them.
@@ -105,7 +108,11 @@ pub fn texts(texts: &[String]) -> String {
     out
 }
 
-fn steps(out: &mut String, series: &Series, grid: Grid) {
+/// Stops once there is more than `most`: it is refused then.
+fn steps(out: &mut String, series: &Series, grid: Grid, most: usize) {
+    if out.len() > most {
+        return;
+    }
     metric(out, &series.labels);
     out.push_str(r#","values":["#);
     let pairs = grid.times().zip(&series.values);
@@ -121,10 +128,13 @@ fn steps(out: &mut String, series: &Series, grid: Grid) {
     out.push_str("]}");
 }
 
-fn raw(out: &mut String, samples: &Samples) {
+fn raw(out: &mut String, samples: &Samples, most: usize) {
     metric(out, &samples.labels);
     out.push_str(r#","values":["#);
     for (index, (at, value)) in samples.times.iter().zip(&samples.values).enumerate() {
+        if out.len() > most {
+            return;
+        }
         if index > 0 {
             out.push(',');
         }
@@ -226,7 +236,11 @@ mod tests {
                 r#"{"resultType":"matrix","result":[]}"#,
             ),
         ] {
-            assert_eq!(data(&answer, grid, is_range), want);
+            let length = want.len();
+            let got = |most: usize| data(&answer, grid, is_range, most);
+            assert_eq!(got(length + 1).as_deref(), Some(want));
+            assert_eq!(got(length).as_deref(), Some(want), "as long as it may be");
+            assert_eq!(got(length - 1), None, "one byte too long");
         }
     }
 

@@ -20,10 +20,10 @@ use super::fetch::fetch;
 use super::form::{Form, invalid};
 use super::labels::{Labels, NAME, is_label_name};
 use super::limits::{
-    LOOKBACK_MS, MATCHES_MAX, METADATA_SERIES_MAX, QUERIES_AT_A_TIME, QUERIES_WAITING_MAX,
-    QUERY_TIMEOUT_MS, STEPS_MAX,
+    ANSWER_BYTES_MAX, LOOKBACK_MS, MATCHES_MAX, METADATA_SERIES_MAX, QUERIES_AT_A_TIME,
+    QUERIES_WAITING_MAX, QUERY_TIMEOUT_MS, STEPS_MAX,
 };
-use super::plan::{in_time, matchers_of, plan};
+use super::plan::{in_time, matchers_of, plan_until};
 use super::source::{Found, Kind, Known, Source};
 use super::text::quoted;
 
@@ -61,7 +61,8 @@ impl<S: Source> Asked<S> {
     /// Those of the query.
     pub async fn query(&self, form: &Form) -> Result<String, QueryError> {
         let time = form.time("time", Some(now()))?;
-        self.computed(form, Grid::at(in_time(time)?), false).await
+        let grid = Grid::at(in_time(time)?);
+        self.computed(form, (grid, time), false).await
     }
 
     /// `/api/v1/query_range`.
@@ -69,20 +70,20 @@ impl<S: Source> Asked<S> {
     /// # Errors
     /// Those of the query.
     pub async fn query_range(&self, form: &Form) -> Result<String, QueryError> {
-        let grid = steps(form)?;
-        self.computed(form, grid, true).await
+        let times = steps(form)?;
+        self.computed(form, times, true).await
     }
 
     async fn computed(
         &self,
         form: &Form,
-        grid: Grid,
+        times: (Grid, i64),
         is_range: bool,
     ) -> Result<String, QueryError> {
         let text = form.get("query").unwrap_or_default();
         let lookback = positive(form, "lookback_delta")?.unwrap_or(LOOKBACK_MS);
         let with_rollups = form.get("rollups") != Some("off");
-        let plan = plan(text, grid, lookback).map_err(|error| match error {
+        let plan = plan_until(text, times, lookback).map_err(|error| match error {
             QueryError::BadData(text) => invalid("query", &text),
             other => other,
         })?;
@@ -253,14 +254,18 @@ fn body(
         ));
     }
     let answer: Answer = evaluate(plan, reads, go_on)?;
-    Ok(answer::success(
-        &answer::data(&answer, plan.grid, is_range),
-        notes,
-    ))
+    let data = answer::data(&answer, plan.grid, is_range, ANSWER_BYTES_MAX);
+    let data = data.ok_or_else(|| {
+        QueryError::Execution(format!(
+            "the answer has more than {ANSWER_BYTES_MAX} bytes: ask for fewer series, a shorter \
+             time or a longer step"
+        ))
+    })?;
+    Ok(answer::success(&data, notes))
 }
 
-/// The times of a range query.
-fn steps(form: &Form) -> Result<Grid, QueryError> {
+/// The times of a range query, and its end.
+fn steps(form: &Form) -> Result<(Grid, i64), QueryError> {
     let start = in_time(form.time("start", None)?)?;
     let end = in_time(form.time("end", None)?)?;
     if end < start {
@@ -286,11 +291,12 @@ fn steps(form: &Form) -> Result<Grid, QueryError> {
                 .to_owned(),
         ));
     }
-    Ok(Grid {
+    let grid = Grid {
         first: start,
         step,
         count: usize::try_from(more).map_or(1, |more| more + 1),
-    })
+    };
+    Ok((grid, end))
 }
 
 fn positive(form: &Form, name: &str) -> Result<Option<i64>, QueryError> {

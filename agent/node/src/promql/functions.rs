@@ -271,4 +271,15 @@ mod tests {
             promql_parser::parser::parse(&query).expect(&query);
         }
     }
+
+    #[test]
+    fn the_page_for_operators_lists_them_all() {
+        let page = include_str!("../../docs/prometheus.md");
+        let (_, list) = page.split_once("<!-- functions").expect("the list begins");
+        let (list, _) = list.split_once("<!-- end -->").expect("the list ends");
+        let mut listed: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+        listed.sort_unstable();
+        let names: Vec<&str> = TABLE.iter().map(|function| function.name).collect();
+        assert_eq!(listed, names);
+    }
 }

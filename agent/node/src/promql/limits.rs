@@ -26,8 +26,11 @@ pub const SPAN_MS_MAX: i64 = 100 * 366 * 86_400_000;
 /// Times lie within this many ms of 1970 on either side: sums of some of them, in
 /// microseconds, stay far from the ends of an `i64`.
 pub const TIME_MS_MAX: i64 = 1 << 50;
-/// How long a query may take when it does not say so itself, ms.
-pub const QUERY_TIMEOUT_MS: u64 = 30_000;
+/// How long a query may take, ms; below what the API allows any request, so that the
+/// answer has the form of Prometheus.
+pub const QUERY_TIMEOUT_MS: u64 = 25_000;
+/// Longest answer to a query, bytes.
+pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Queries that are computed at a time; others wait.
 pub const QUERIES_AT_A_TIME: usize = 2;
 /// Queries that may wait; one more is refused.

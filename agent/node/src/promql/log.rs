@@ -14,7 +14,7 @@ use forebay_core::units::{EventTime, Span};
 use super::error::QueryError;
 use super::fetch::too_many_samples;
 use super::source::{Channel, Column, Figures, Known, Rollup, Source};
-use crate::reads::{ReadError, Reads, ReadingsWant, RollupSource, RollupWant};
+use crate::reads::{ReadError, ReadingsWant, Reads, RollupSource, RollupWant};
 
 impl Source for Reads {
     async fn known(&self) -> Result<Known, QueryError> {
@@ -144,10 +144,30 @@ mod tests {
     fn of_one_time_the_greatest_value_counts() {
         let nan = f64::NAN;
         for (name, times, values, want) in [
-            ("in order", vec![1, 2], vec![5.0, 4.0], vec![(1, 5.0), (2, 4.0)]),
-            ("not in order", vec![2, 1], vec![5.0, 4.0], vec![(1, 4.0), (2, 5.0)]),
-            ("twice", vec![1, 1, 2], vec![3.0, 4.0, 1.0], vec![(1, 4.0), (2, 1.0)]),
-            ("one without a value", vec![1, 1], vec![nan, -4.0], vec![(1, -4.0)]),
+            (
+                "in order",
+                vec![1, 2],
+                vec![5.0, 4.0],
+                vec![(1, 5.0), (2, 4.0)],
+            ),
+            (
+                "not in order",
+                vec![2, 1],
+                vec![5.0, 4.0],
+                vec![(1, 4.0), (2, 5.0)],
+            ),
+            (
+                "twice",
+                vec![1, 1, 2],
+                vec![3.0, 4.0, 1.0],
+                vec![(1, 4.0), (2, 1.0)],
+            ),
+            (
+                "one without a value",
+                vec![1, 1],
+                vec![nan, -4.0],
+                vec![(1, -4.0)],
+            ),
         ] {
             let got = column(Columns {
                 key: ChannelKey {

@@ -31,9 +31,22 @@ use super::limits::{
 /// # Errors
 /// A sentence that says what is wrong with it, or what is not supported.
 pub fn plan(query: &str, grid: Grid, lookback: i64) -> Result<Plan, QueryError> {
+    plan_until(query, (grid, grid.last()), lookback)
+}
+
+/// The same for a query that ends at `end`, which need not be a step of its own: it is
+/// what `@ end()` means.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_until(
+    query: &str,
+    (grid, end): (Grid, i64),
+    lookback: i64,
+) -> Result<Plan, QueryError> {
     let expr = parse(query)?;
     let mut planner = Planner {
-        ends: (grid.first, grid.last()),
+        ends: (grid.first, end),
         lookback,
         selectors: Vec::new(),
     };
