@@ -5,7 +5,7 @@ import { span } from "./format.js";
 
 /** A reading may be so many periods old, and so much more: links and disks take their time. */
 const PERIODS = 3;
-const SLACK_S = 2;
+const SLACK_S = 5;
 /** Clocks beyond this are worth a look. */
 const UNCERTAIN_US = 100_000;
 /** How the log says that a time comes from a clock that was not trusted. */

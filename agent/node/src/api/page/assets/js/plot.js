@@ -74,7 +74,7 @@ export class Plot {
           y: { range: () => yRange(this.shown.data, this.shown.bands, this.shown.from, this.shown.to) },
         },
         axes: [
-          { ...axis, values: times, space: 70, size: 34 },
+          { ...axis, values: times, space: 58, size: 34 },
           { ...axis, size: (u, labels) => Math.max(40, 14 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length))), values: (u, splits) => splits.map((value) => figure(Number(value.toPrecision(10)))) },
         ],
         series: [
