@@ -151,7 +151,7 @@ fn compare_alarms(rig: &mut Rig) {
             "[...document.querySelectorAll('#alarm-list > li')].map((alarm) => \
              ({ code: alarm.dataset.code, subject: alarm.dataset.subject }))",
         ));
-        let lost = want.iter().any(|alarm| alarm.contains("port_lost"));
+        let lost = want.iter().any(|alarm| alarm.contains("port-lost"));
         if is == want && lost {
             Ok(())
         } else {
@@ -202,7 +202,8 @@ fn the_page_shows_what_happens_to_a_device_that_is_unplugged_and_comes_back() {
 fn live(rig: &mut Rig) {
     let connected = "document.querySelector('#connection').dataset.live === 'true'";
     rig.until("the stream is open", connected);
-    let points = "Number(document.querySelector('.chart').dataset.points)";
+    let points = "Number(document.querySelector('.chart')?.dataset.points)";
+    rig.until("a chart is drawn", &format!("{points} > 0"));
     let before = rig.browser.eval(points).as_u64().unwrap();
     let asked = rig.browser.requests().len();
     rig.until(
@@ -243,10 +244,11 @@ fn back_with_a_gap(rig: &mut Rig) {
         let pump = rig.sim.snapshot()[PUMP];
         (pump.gaps > 0).then_some(()).ok_or(format!("{pump:?}"))
     });
+    let gaps = "Number(document.querySelector('.chart[data-device=pump]').dataset.gaps)";
+    let before = rig.browser.eval(gaps).as_u64().unwrap();
     rig.cables[PUMP].plug_in();
     rig.until("the pump is fresh again", &state_of("pump", "fresh"));
-    let gap = "Number(document.querySelector('.chart[data-device=pump]').dataset.gaps) >= 1";
-    rig.until("the gap is on the chart", gap);
+    rig.until("the gap is on the chart", &format!("{gaps} > {before}"));
 }
 
 fn late(rig: &mut Rig) {
