@@ -203,7 +203,9 @@ fn live(rig: &mut Rig) {
     let connected = "document.querySelector('#connection').dataset.live === 'true'";
     rig.until("the stream is open", connected);
     let points = "Number(document.querySelector('.chart')?.dataset.points)";
-    rig.until("a chart is drawn", &format!("{points} > 0"));
+    // Both channels: the charts are made anew when the second one is heard of.
+    let drawn = format!("document.querySelectorAll('.chart').length === 2 && {points} > 0");
+    rig.until("both charts are drawn", &drawn);
     let before = rig.browser.eval(points).as_u64().unwrap();
     let asked = rig.browser.requests().len();
     rig.until(
