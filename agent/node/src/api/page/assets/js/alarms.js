@@ -1,4 +1,4 @@
-// The alarms that stand, each with its runbook: what it means and what to do.
+// The alarms that stand, each with what to do and where its runbook is.
 
 import { attribute, byId, el, keyed, show, text } from "./dom.js";
 import { clock, micros } from "./format.js";
@@ -22,7 +22,8 @@ function change(item, alarm, nowUs) {
   text(since, alarm.since ? `since ${clock(micros(alarm.since), nowUs)}` : "");
   text(said, alarm.text ?? "");
   show(details, Boolean(alarm.runbook));
-  text(details.querySelector(".runbook"), alarm.runbook ?? "");
+  const [page, section] = (alarm.runbook ?? "").split("#");
+  text(details.querySelector(".runbook"), `What is said above comes first. All of it, with causes and what ends the alarm: agent/node/docs/${page}${section ? `, section ${section}` : ""}.`);
 }
 
 /** Brings the list up to date. */
