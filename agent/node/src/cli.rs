@@ -22,6 +22,7 @@ mod alarms;
 mod checkpoint;
 mod device;
 mod doctor;
+mod follow;
 mod forward;
 mod ledger;
 mod log;
@@ -32,6 +33,8 @@ mod run;
 mod selftest;
 mod show;
 mod table;
+mod tail;
+mod top;
 mod view;
 mod watch;
 
@@ -62,6 +65,8 @@ enum Verb {
     /// Asks a running agent for rolling averages, rollups and readings
     #[command(subcommand)]
     Query(query::QueryVerb),
+    Top(top::TopArgs),
+    Tail(tail::TailArgs),
     Watch(watch::WatchArgs),
     /// Works with the derived streams of a running agent
     #[command(subcommand)]
@@ -117,6 +122,8 @@ pub fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Upstream(args) => upstream::run(&args),
         Verb::Query(verb) => query::run(&verb),
+        Verb::Top(args) => top::run(&args),
+        Verb::Tail(args) => tail::run(&args),
         Verb::Watch(args) => watch::run(&args),
         Verb::View(verb) => view::run(&verb),
         Verb::Status(args) => query::status(&args),
@@ -143,7 +150,9 @@ pub fn main() -> ExitCode {
 /// Reads the command line. What `--color` says holds for what clap itself prints, too;
 /// it honours NO_COLOR and CLICOLOR_FORCE by itself.
 fn parse() -> Cli {
-    let colour = match colour_asked(std::env::args().skip(1)) {
+    let args = std::env::args_os().skip(1);
+    let args = args.map(|arg| arg.to_string_lossy().into_owned());
+    let colour = match colour_asked(args) {
         Some(ColorWhen::Always) => clap::ColorChoice::Always,
         Some(ColorWhen::Never) => clap::ColorChoice::Never,
         Some(ColorWhen::Auto) | None => clap::ColorChoice::Auto,

@@ -44,6 +44,8 @@ pub mod try_run;
 
 pub mod verify;
 
+pub mod top;
+
 pub mod demo;
 
 pub mod doctor;

@@ -5,5 +5,6 @@
 
 mod ledgers;
 mod qemu;
+mod shell;
 mod sim;
 mod site;

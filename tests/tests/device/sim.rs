@@ -9,7 +9,7 @@ use super::site::Site;
 const BOILER: &str = "f0bea00000000001";
 const PUMP: &str = "f0bea00000000002";
 
-fn site() -> Site {
+pub(crate) fn site() -> Site {
     Site::new(
         r#"
 [[device_port]]
@@ -25,7 +25,7 @@ name = "boiler"
     )
 }
 
-fn devices(site: &Site) -> Running {
+pub(crate) fn devices(site: &Site) -> Running {
     let link = site.path("dev");
     let link = link.to_str().unwrap();
     let args = [
@@ -40,7 +40,7 @@ fn devices(site: &Site) -> Running {
     site.start("devices", &args)
 }
 
-fn is_open(device: &Value) -> bool {
+pub(crate) fn is_open(device: &Value) -> bool {
     device["open"] == true && device["health"].is_object()
 }
 

@@ -22,6 +22,14 @@ struct Program {
 }
 
 const PROGRAMS: [Program; 9] = [
+<<<<<<< HEAD
+=======
+    Program {
+        name: "groff",
+        package: "groff-base",
+        purpose: "reads the man pages",
+    },
+>>>>>>> 081ec11 (Show a running agent live: forebay top, and forebay tail for its streams)
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",

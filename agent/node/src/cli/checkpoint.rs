@@ -31,6 +31,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::progress::Progress;
 use crate::shell::output;
 use crate::store::{LogReader, LogStore, OpenError};
 use crate::terminal::print_line;
@@ -110,10 +111,16 @@ struct Target {
 
 /// Runs the command.
 pub(super) fn run(verb: &CheckpointVerb) -> ExitCode {
-    let (done, args, said) = match verb {
-        CheckpointVerb::Export(args) => (export(args), &args.target, "kept"),
-        CheckpointVerb::Import(args) => (import(args), &args.target, "taken"),
+    let (args, said) = match verb {
+        CheckpointVerb::Export(args) => (&args.target, "kept"),
+        CheckpointVerb::Import(args) => (&args.target, "taken"),
     };
+    let bar = Progress::waiting("the state is being read").shown(!args.json);
+    let done = match verb {
+        CheckpointVerb::Export(args) => export(args),
+        CheckpointVerb::Import(args) => import(args),
+    };
+    drop(bar);
     match done {
         Ok(kept) if args.json => {
             let said = json!({ "entries": kept.entries.len(), "bytes": kept.bytes() });

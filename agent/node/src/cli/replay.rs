@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use forebay_core::meta::Entry;
+use forebay_core::query::Query;
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::topics::{TopicTable, stream_name, streams};
 use forebay_core::units::{EventTime, TopicId};
@@ -19,15 +20,18 @@ use forebay_core::views::renew_entry;
 use serde_json::json;
 
 use super::checkpoint::stopped;
-use crate::agent::{Agent, store_settings};
+use crate::agent::{Agent, questions, store_settings};
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::ingest_cmd::say;
-use crate::shell::output::{self, Csv};
+use crate::progress::Progress;
+use crate::shell::output::{self, Csv, Form};
 use crate::shell::{sheets, when};
 use crate::store::LogStore;
 use crate::terminal::fail;
 
+/// How often it is asked how far it is.
+const LOOK: Duration = Duration::from_millis(500);
 /// How long the windows of a whole log may take.
 const BUILD_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -70,9 +74,9 @@ pub(super) fn run(args: &ReplayArgs) -> ExitCode {
             return output::failed(&Failure::usage(text));
         }
     };
-    match build(config, at) {
+    let form = args.csv.form(args.json);
+    match build(config, at, form == Form::Text) {
         Ok((after, rows)) => {
-            let form = args.csv.form(args.json);
             let answer = json!({ "stream": after, "rows": rows, "before": before });
             output::answer(form, &sheets::REPLAYED, &answer, |_| {
                 format!("{after} has {rows} rows; the rows before stand in {before}")
@@ -128,8 +132,30 @@ fn write(data_dir: &Path, config: &Config, meta: Vec<Entry>) -> Result<(), Strin
     written.map_err(|error| error.to_string())
 }
 
+/// Waits until all is computed, with a bar where one is wanted.
+async fn built(agent: &Agent, bar: bool) -> bool {
+    let drained = agent.drain(false, BUILD_MAX);
+    tokio::pin!(drained);
+    let mut progress = None;
+    let mut ticks = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            built = &mut drained => return built,
+            _ = ticks.tick() => {
+                let views = agent.ask(questions::write(&Query::Views)).await;
+                let building = views.unwrap_or_default()["building"].take();
+                let figure = |name: &str| building[name].as_u64();
+                if let (Some(total), Some(behind)) = (figure("readings"), figure("readings_behind")) {
+                    let progress = progress.get_or_insert_with(|| Progress::records(total).shown(bar));
+                    progress.set(total.saturating_sub(behind));
+                }
+            }
+        }
+    }
+}
+
 /// Lets an agent compute what is there; the window's stream then, and its rows.
-fn build(mut config: Config, at: usize) -> Result<(String, u64), String> {
+fn build(mut config: Config, at: usize, bar: bool) -> Result<(String, u64), String> {
     config.device_ports.clear();
     config.forward.clear();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -139,7 +165,7 @@ fn build(mut config: Config, at: usize) -> Result<(String, u64), String> {
         .map_err(|error| format!("no threads: {error}"))?;
     runtime.block_on(async {
         let agent = Agent::start(&config, &say()).await?;
-        let built = agent.drain(false, BUILD_MAX).await;
+        let built = built(&agent, bar).await;
         agent.stop().await?;
         let unbuilt = "the windows could not be computed to the end: start the agent";
         built.then_some(()).ok_or_else(|| String::from(unbuilt))

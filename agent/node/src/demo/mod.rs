@@ -4,30 +4,31 @@
 //!
 //! Knows no stage from inside: it reads the same status that operators read.
 
-mod screen;
+mod shown;
 pub mod view;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use forebay_core::query::{ChannelName, Query, TimeRange};
-use forebay_core::units::{EventTime, Span};
+use forebay_core::query::{ChannelName, Query};
+use forebay_core::units::Span;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::screen::Screen;
-use self::view::{ChannelRow, Counters, Frame, SPARK_VALUES};
+use self::shown::Shown;
+use self::view::Counters;
 use crate::agent::{Agent, names, questions};
 use crate::api::{Api, Taken};
 use crate::config::Config;
 use crate::mqtt::broker::EmbeddedBroker;
 use crate::ports::Say;
+use crate::shell::when;
 use crate::sim::{SimConfig, SimDevices};
 use crate::terminal::{fail, parse_duration, print_line};
+use crate::top::model::{Press, Top};
 use crate::upstream::UpstreamProcess;
 
 /// Time between two looks at the stages.
@@ -36,9 +37,8 @@ const REFRESH: Duration = Duration::from_secs(1);
 const FIRST_ACK_POLL: Duration = Duration::from_millis(10);
 /// How long the readings that are on their way may take to arrive at the end.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
-/// Channels in the live view.
-const CHANNELS_SHOWN: usize = 16;
-const SECOND_US: i64 = 1_000_000;
+/// The window of the config whose mean is shown.
+const ROLLING: (Span, &str) = (Span(10_000_000), "10s");
 
 /// Shows live readings of this computer on their whole way, in one process
 #[derive(Debug, Args)]
@@ -48,7 +48,8 @@ Example:
 
 Readings of this computer (load, memory, temperature) go from a simulated device
 through a pty, a log on disk, windows, an MQTT broker and a receiver that counts
-each one once. Nothing to install, nothing left behind.")]
+each one once. Nothing to install, nothing left behind. The live view takes the keys
+of forebay top; q ends it.")]
 pub struct DemoArgs {
     /// Stop after this time; without it, Ctrl-C stops
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
@@ -70,7 +71,7 @@ struct Parts {
     broker: EmbeddedBroker,
     started: Instant,
     first_ack: Option<Duration>,
-    recent: BTreeMap<(String, String), Vec<f64>>,
+    top: Top,
 }
 
 /// Runs the demo.
@@ -151,7 +152,7 @@ async fn start(args: &DemoArgs, dir: &Path) -> Result<Parts, String> {
         broker,
         started,
         first_ack: None,
-        recent: BTreeMap::new(),
+        top: Top::new("forebay demo: live readings from this computer", ROLLING.1),
     })
 }
 
@@ -182,7 +183,7 @@ fn config_text(dir: &Path, broker_port: u16, devices: &SimDevices) -> String {
 impl Parts {
     /// Shows the stages until the time is up or the operator ends it.
     async fn watch(&mut self, args: &DemoArgs) -> Result<(), String> {
-        let mut screen = Screen::open(args.json);
+        let mut shown_on = Shown::open(args.json);
         let signals = |error| format!("no signal handler: {error}");
         let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
@@ -197,8 +198,8 @@ impl Parts {
             }
             if shown.elapsed() >= REFRESH {
                 shown = Instant::now();
-                let frame = self.frame(left).await?;
-                screen.show(&frame);
+                let counters = self.look(left).await?;
+                shown_on.show(&mut self.top, &counters);
             }
             let pause = if self.first_ack.is_some() {
                 REFRESH.saturating_sub(shown.elapsed())
@@ -210,6 +211,12 @@ impl Parts {
                 () = tokio::time::sleep(pause) => {}
                 _ = interrupt.recv() => return Ok(()),
                 _ = terminate.recv() => return Ok(()),
+                press = shown_on.press() => {
+                    if !self.top.on_press(press.unwrap_or(Press::Interrupt)) {
+                        return Ok(());
+                    }
+                    shown_on.draw(&mut self.top);
+                }
                 failed = self.agent.failed() => return failed.and(Err(String::from("the agent ended"))),
             }
         }
@@ -269,85 +276,38 @@ impl Parts {
         }
     }
 
-    async fn frame(&mut self, left: Option<Duration>) -> Result<Frame, String> {
+    /// Takes what the agent says of itself into the live view.
+    async fn look(&mut self, left: Option<Duration>) -> Result<Counters, String> {
         let status = self.agent.ask(questions::write(&Query::Status)).await?;
-        let channels = channels_of(&status);
-        let hidden = channels.len().saturating_sub(CHANNELS_SHOWN);
-        let mut rows = Vec::new();
-        for (device, channel) in channels.into_iter().take(CHANNELS_SHOWN) {
-            rows.push(self.row(device, channel).await);
-        }
-        Ok(Frame {
-            elapsed: self.started.elapsed(),
-            left,
-            channels: rows,
-            hidden,
-            counters: self.counters().await,
-            socket: self.agent.socket().display().to_string(),
-        })
-    }
-
-    async fn row(&mut self, device: String, channel: Value) -> ChannelRow {
-        let name = ChannelName {
-            device: device.clone(),
-            channel: channel["channel"].as_str().unwrap_or_default().to_owned(),
-        };
-        let mut rolling = [None; 2];
-        for (mean, seconds) in rolling.iter_mut().zip([10, 60]) {
-            let size = Span(seconds * SECOND_US);
-            let channel = name.clone();
+        let at = i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX);
+        self.top.on_status(status, at, when::now());
+        let on_screen = self.top.on_screen();
+        for (key, device) in &on_screen {
+            let channel = ChannelName {
+                device: device.clone(),
+                channel: key.1.clone(),
+            };
+            let size = ROLLING.0;
             let query = questions::write(&Query::Rolling { channel, size });
             let answer = self.agent.ask(query).await.unwrap_or(Value::Null);
-            *mean = answer["mean"].as_f64();
+            self.top.on_rolling(key, answer["mean"].as_f64());
         }
-        let minute = self.last_minute(&name, &channel["time"]).await;
-        let value = channel["value"].as_f64();
-        let key = (device.clone(), name.channel.clone());
-        let recent = self.recent.entry(key).or_default();
-        recent.extend(value);
-        if recent.len() > SPARK_VALUES {
-            recent.remove(0);
+        let first = on_screen
+            .first()
+            .map(|(key, device)| (device.as_str(), key.1.as_str()));
+        let counters = self.counters().await;
+        let mut extra = view::stages(&counters, (self.started.elapsed(), left));
+        if let Some(page) = self.api.as_ref().and_then(Api::page) {
+            extra.push(format!("page: {page}"));
         }
-        ChannelRow {
-            device,
-            channel: name.channel,
-            unit: channel["unit"].as_str().unwrap_or_default().to_owned(),
-            value,
-            rolling,
-            minute,
-            recent: recent.clone(),
-        }
-    }
-
-    /// Mean of the last minute that is over, as of the channel's newest reading.
-    async fn last_minute(&self, channel: &ChannelName, newest: &Value) -> Option<f64> {
-        let newest = forebay_core::utc::parse(newest.as_str()?)?;
-        let minutes_back = |count: i64| Some(EventTime(newest.0 - count * 60 * SECOND_US));
-        let query = Query::Rollup {
-            channel: channel.clone(),
-            size: Span(60 * SECOND_US),
-            range: TimeRange {
-                from: minutes_back(2),
-                to: None,
-            },
-        };
-        let answer = self.agent.ask(questions::write(&query)).await.ok()?;
-        let windows = answer["windows"].as_array()?.iter().rev();
-        let over = |window: &&Value| window["preliminary"].as_bool() == Some(false);
-        windows.clone().find(over)?["mean"].as_f64()
-    }
-}
-
-/// Channels in order of device and name, with the device's name.
-fn channels_of(status: &Value) -> Vec<(String, Value)> {
-    let devices = status["devices"].as_array().into_iter().flatten();
-    devices
-        .flat_map(|device| {
-            let name = device["device"].as_str().unwrap_or_default().to_owned();
-            let channels = device["channels"].as_array().cloned().unwrap_or_default();
-            channels
+        let socket = self.agent.socket().display().to_string();
+        extra.extend(
+            first
+                .map(|first| view::hint(first, &socket))
                 .into_iter()
-                .map(move |channel| (name.clone(), channel))
-        })
-        .collect()
+                .flatten(),
+        );
+        self.top.extra = extra;
+        Ok(counters)
+    }
 }

@@ -354,6 +354,7 @@ fn export_rows(
         filter,
         format,
         output,
+        progress: Progress::count("rows"),
     };
     let written = export(sink.as_mut(), &what)?;
     if let Some(written) = written.filter(|_| output != Path::new("-")) {

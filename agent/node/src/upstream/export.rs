@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::sink::{self, RowFilter, Sink, SinkError};
 use crate::export::{Cell, Column, Format, Kind, Table, begin};
+use crate::progress::Progress;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// The stream whose rows are readings.
@@ -57,6 +58,7 @@ pub(super) struct Export<'a> {
     pub(super) format: Format,
     /// `-` is standard output.
     pub(super) output: &'a Path,
+    pub(super) progress: Progress,
 }
 
 /// What was written.
@@ -83,7 +85,7 @@ pub(super) fn export(sink: &mut dyn Sink, export: &Export<'_>) -> Result<Option<
         Box::new(BufWriter::with_capacity(BUFFER_BYTES, file))
     };
     let written = match export.format {
-        Format::Ndjson => lines(sink, &export.filter, out),
+        Format::Ndjson => lines(sink, export, out),
         Format::Csv | Format::Parquet => table(sink, export, out),
     };
     let written = match written {
@@ -115,14 +117,15 @@ fn with_end(path: &Path) -> PathBuf {
 
 fn lines(
     sink: &mut dyn Sink,
-    filter: &RowFilter,
+    export: &Export<'_>,
     mut out: Box<dyn Write + Send>,
 ) -> Result<Written, SinkError> {
     let mut counted = Counted {
         out: &mut out,
         lines: 0,
+        progress: &export.progress,
     };
-    sink::export(sink, filter, &mut counted)?;
+    sink::export(sink, &export.filter, &mut counted)?;
     let rows = counted.lines;
     out.flush().map_err(SinkError::Output)?;
     Ok(Written { rows, left_out: 0 })
@@ -132,6 +135,7 @@ fn lines(
 struct Counted<'a> {
     out: &'a mut dyn Write,
     lines: u64,
+    progress: &'a Progress,
 }
 
 impl Write for Counted<'_> {
@@ -141,6 +145,7 @@ impl Write for Counted<'_> {
             .iter()
             .filter(|byte| **byte == b'\n')
             .count() as u64;
+        self.progress.set(self.lines);
         Ok(written)
     }
 
@@ -177,6 +182,7 @@ fn table(
             Ok(None) => written.left_out += 1,
             Err(error) => done = Err(SinkError::Output(error)),
         }
+        export.progress.set(written.rows);
         done.is_ok()
     })?;
     done?;
