@@ -21,15 +21,12 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 9] = [
-<<<<<<< HEAD
-=======
+const PROGRAMS: [Program; 10] = [
     Program {
         name: "groff",
         package: "groff-base",
         purpose: "reads the man pages",
     },
->>>>>>> 081ec11 (Show a running agent live: forebay top, and forebay tail for its streams)
     Program {
         name: "qemu-system-arm",
         package: "qemu-system-arm",
