@@ -24,6 +24,7 @@ mod device;
 mod doctor;
 mod follow;
 mod forward;
+mod heap;
 mod ledger;
 mod log;
 mod pages;
@@ -115,6 +116,7 @@ enum ConfigVerb {
 /// Runs what the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
+    heap::keep_small();
     let cli = parse();
     cli.color.set();
     match cli.verb {
