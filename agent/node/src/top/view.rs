@@ -77,8 +77,8 @@ pub fn lines(top: &mut Top, height: usize) -> Vec<Line> {
         return out;
     }
     out.push(Line::default());
-    // The head of the table, and what stands below it.
-    let room = height.saturating_sub(out.len() + foot.len() + 2).max(1);
+    // The head of the table, the line that says which rows these are, and a blank one.
+    let room = height.saturating_sub(out.len() + foot.len() + 3).max(1);
     top.set_page(room);
     out.extend(table(top, room));
     out.push(Line::default());
@@ -254,10 +254,6 @@ fn table(top: &Top, room: usize) -> Vec<Line> {
         };
         let (first, last) = (top.scroll + 1, top.scroll + rows.len());
         let text = format!("rows {first} to {last} of {}{filtered}", shown.len());
-        // It takes the place of the last row where the screen is full.
-        if out.len() > room {
-            out.pop();
-        }
         out.push(Line::tone(text, Tone::Faint));
     }
     out

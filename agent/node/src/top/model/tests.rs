@@ -157,16 +157,16 @@ fn a_filter_is_typed_kept_and_dropped() {
 fn a_pause_keeps_what_is_shown() {
     let mut top = top(&[("temp", 1.0, 1)]);
     press(&mut top, "p");
-    top.on_status(status(&[("temp", 9.0, 2)]), SECOND, EventTime(0));
-    top.on_rolling(&key("temp"), Some(9.0));
+    top.on_status(status(&[("temp", 77.0, 2)]), SECOND, EventTime(0));
+    top.on_rolling(&key("temp"), Some(77.0));
     let paused = text(&mut top, 80, 24);
     assert!(
-        paused.contains("PAUSED") && !paused.contains(" 9 "),
+        paused.contains("PAUSED") && !paused.contains(" 77 "),
         "{paused}"
     );
     press(&mut top, " ");
-    top.on_status(status(&[("temp", 9.0, 2)]), SECOND, EventTime(0));
-    assert!(text(&mut top, 80, 24).contains(" 9 "));
+    top.on_status(status(&[("temp", 77.0, 2)]), SECOND, EventTime(0));
+    assert!(text(&mut top, 80, 24).contains(" 77 "));
 }
 
 #[test]
