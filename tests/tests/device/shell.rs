@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use forebay_node::exit::Exit;
-use forebay_node::ports::Pty;
+use forebay_node::ports::pty::Pty;
 use forebay_tests::process::{ANSWER_LIMIT, END_LIMIT};
 use forebay_tests::wait;
 
