@@ -72,10 +72,13 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
     table::measured_in(&args.dir, &HEAD, || measure(args))
 }
 
+/// Gives the rows of a part.
+type Measure = fn(&Args) -> Result<Vec<Row>, String>;
+
 fn measure(args: &Args) -> Result<Vec<Row>, String> {
     let is_asked = |part| args.only.is_empty() || args.only.contains(&part);
     let mut rows = Vec::new();
-    let parts: [(Part, fn(&Args) -> Result<Vec<Row>, String>); 6] = [
+    let parts: [(Part, Measure); 6] = [
         (Part::Rolling, rolling::run),
         (Part::Rollups, ask::rollups),
         (Part::Raw, ask::raw),

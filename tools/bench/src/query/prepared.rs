@@ -177,7 +177,7 @@ impl Writer {
     }
 
     fn finish(mut self) -> Result<(), String> {
-        if self.builder.len() > 0 {
+        if !self.builder.is_empty() {
             self.seal()?;
         }
         self.append()?;
