@@ -403,6 +403,8 @@ const _: () = assert!(
 pub const ALARMS_EVERY_US: u64 = 1_000_000;
 /// Alarms of one code that are shown; what is beyond is counted.
 pub const ALARMS_PER_CODE_MAX: usize = 64;
+/// Shortest silence of a device that can be told: it is looked at each second, us.
+pub const STALLED_US_MIN: u64 = 3 * ALARMS_EVERY_US;
 /// Sentences about alarms in one second; what is beyond is one more, with a number.
 pub const ALARM_NOTES_MAX: usize = 8;
 /// Ports that are missed when they are gone.

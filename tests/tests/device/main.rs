@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail the test too
 
+mod alarms;
 mod ledgers;
 mod qemu;
 mod shell;

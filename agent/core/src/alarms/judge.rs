@@ -13,7 +13,7 @@ use super::stalled::{DeviceFacts, Pulse, Silence};
 use super::watch::{Edges, Lasting, Watch};
 use super::wear::{Wear, days, years};
 use super::{Watches, text};
-use crate::limits::ALARM_PORTS_MAX;
+use crate::limits::{ALARM_PORTS_MAX, STALLED_US_MIN};
 use crate::retention::{WhenFull, size};
 use crate::units::{Mono, Now, PortId, Span};
 
@@ -114,7 +114,9 @@ impl Judge<'_> {
     fn limit(&self, period: Span) -> u64 {
         let periods = u64::from(self.rules.stalled_periods);
         let long = period.0.unsigned_abs().saturating_mul(periods);
-        long.max(self.rules.stalled_min.0.unsigned_abs())
+        let least = self.rules.stalled_min.0.unsigned_abs();
+        // Half of it has to be longer than the time between two looks.
+        long.max(least).max(STALLED_US_MIN)
     }
 
     /// Devices: whether they are heard, and what they lost.

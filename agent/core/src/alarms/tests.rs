@@ -113,6 +113,27 @@ fn a_device_that_is_silent_is_named_and_one_alarm_stands_for_all() {
 }
 
 #[test]
+fn one_that_sends_each_second_is_back_however_short_the_limit() {
+    let rules = AlarmRules {
+        stalled_periods: 2,
+        stalled_min: Span(1),
+        ..AlarmRules::default()
+    };
+    let one = |taken| Facts {
+        devices: vec![(uid(1), device("a", taken))],
+        ..facts()
+    };
+    for (silent, told) in [(2, false), (3, true), (4, true)] {
+        let mut alarms = alarms(rules.clone());
+        run(&mut alarms, (0, 10), |s| one(s));
+        run(&mut alarms, (10, 10 + silent), |_| one(9));
+        assert_eq!(alarms.active().count() == 1, told, "{silent}");
+        run(&mut alarms, (20, 23), |s| one(s));
+        assert_eq!(active(&alarms), [], "{silent}");
+    }
+}
+
+#[test]
 fn the_only_device_being_gone_is_a_failure() {
     let mut alarms = alarms(AlarmRules::default());
     let one = || Facts {

@@ -21,6 +21,7 @@ pub mod limits;
 mod listen;
 #[cfg(test)]
 mod manual;
+pub mod metrics;
 mod names;
 pub mod openapi;
 mod page;
@@ -245,6 +246,7 @@ fn router(app: App, guard: Guard) -> Router {
         .route(endpoints::DEVICE.path, get(routes::device))
         .route(endpoints::STREAMS.path, get(routes::streams))
         .route(endpoints::STREAM.path, get(follow::stream))
+        .route(endpoints::METRICS.path, get(routes::metrics))
         .route(endpoints::DOCUMENT.path, get(routes::document))
         .with_state(Arc::new(app))
         .merge(page::routes())

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::endpoints::{self, Endpoint};
 use super::given::{Given, NAME_BYTES_MAX};
+use super::metrics::{self, Process};
 use super::problem::{Kind, Problem};
 use super::{App, accept, ask, openapi};
 use crate::agent::device_questions::{self, DeviceQuestion};
@@ -85,6 +86,15 @@ pub(super) async fn alarms(
         "health": status["health"],
         "alarms": alarms.unwrap_or_else(|| json!([])),
     })))
+}
+
+/// `GET /metrics`
+pub(super) async fn metrics(State(app): State<Arc<App>>, query: RawQuery) -> Answer {
+    // Whatever form a scraper would rather have, it takes this one.
+    Given::read(&endpoints::METRICS, query.0.as_deref(), ask::now())?;
+    let status = ask::status(&app).await?;
+    let text = metrics::render(&status, &Process::now());
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
 /// `GET /api/v1/devices`

@@ -7,11 +7,11 @@ use clap::Args;
 use forebay_core::query::Query;
 use serde_json::{Value, json};
 
-use super::query::Target;
+use super::query::Listed;
 use crate::agent::questions;
 use crate::exit::Exit;
-use crate::shell::output::{At, Column, Kind, Sheet, column};
-use crate::terminal::print_line;
+use crate::shell::output::{self, Form};
+use crate::shell::sheets;
 
 /// Shows what is wrong with a running agent, and what to do
 #[derive(Debug, Clone, Args)]
@@ -26,71 +26,12 @@ pub(super) struct AlarmsArgs {
     /// End with 4 when there is any alarm
     #[arg(long)]
     strict: bool,
-    /// Print CSV (RFC 4180)
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
     #[command(flatten)]
-    target: Target,
+    listed: Listed,
 }
 
-const COLUMNS: [Column; 7] = [
-    column(
-        "severity",
-        At::Row("/severity"),
-        Kind::State,
-        "degraded: something is wrong; failed: what the gateway is there for does not happen",
-    ),
-    column(
-        "code",
-        At::Row("/code"),
-        Kind::Text,
-        "which alarm: a section of agent/node/docs/alarms.md",
-    ),
-    column(
-        "subject",
-        At::Row("/subject"),
-        Kind::Text,
-        "device, port, topic, destination or source",
-    ),
-    column(
-        "since",
-        At::Row("/since"),
-        Kind::Time,
-        "since when it is so, by the gateway's clock",
-    ),
-    column(
-        "age_us",
-        At::Row("/age_us"),
-        Kind::Count,
-        "for how long, us, by its monotonic clock",
-    )
-    .hidden(),
-    column(
-        "text",
-        At::Row("/text"),
-        Kind::Text,
-        "what is wrong and what to do",
-    ),
-    column(
-        "runbook",
-        At::Row("/runbook"),
-        Kind::Text,
-        "where the runbook is about it",
-    )
-    .hidden(),
-];
-
-/// What is printed.
-pub(crate) const SHEET: Sheet = Sheet {
-    command: "forebay alarms",
-    rows: "/alarms",
-    columns: &COLUMNS,
-    empty: "no alarm",
-};
-
 /// What of a status is of alarms.
-#[must_use]
-pub(crate) fn of_status(status: &Value) -> Value {
+fn of_status(status: &Value) -> Value {
     json!({
         "health": status["health"],
         "alarms": status["alarms"],
@@ -100,17 +41,18 @@ pub(crate) fn of_status(status: &Value) -> Value {
 
 /// Asks and shows.
 pub(super) fn run(args: &AlarmsArgs) -> ExitCode {
-    let status = match args.target.ask(&questions::write(&Query::Status)) {
-        Ok(status) => status,
-        Err(failure) => return crate::shell::output::failed(&failure),
+    let request = questions::write(&Query::Status);
+    let answer = match args.listed.target.ask(&request) {
+        Ok(status) => of_status(&status),
+        Err(failure) => return output::failed(&failure),
     };
-    let answer = of_status(&status);
-    let text = match (args.target.json, args.csv) {
-        (true, _) => answer.to_string(),
-        (false, true) => SHEET.csv(&answer).trim_end().to_owned(),
-        (false, false) => text(&answer),
+    let text = match args.listed.form() {
+        Form::Json => format!("{answer}\n"),
+        Form::Csv => sheets::ALARMS.csv(&answer),
+        Form::Text => format!("{}\n", text(&answer)),
     };
-    print_line(&text);
+    // A reader that went away has seen enough: what was found stays found.
+    output::print(&text);
     exit(&answer, args.strict).into()
 }
 
@@ -123,7 +65,7 @@ fn exit(answer: &Value, strict: bool) -> Exit {
 }
 
 fn text(answer: &Value) -> String {
-    let mut out = SHEET.text(answer);
+    let mut out = sheets::ALARMS.text(answer);
     let more = answer["left_out"].as_u64().unwrap_or_default();
     if more > 0 {
         out.push_str(&format!("\nand {more} more"));
@@ -133,7 +75,65 @@ fn text(answer: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use forebay_core::alarms::Code;
+
     use super::*;
+
+    /// Around the table of the page that is made of the codes.
+    const BEGIN: &str = "<!-- codes -->\n";
+    const END: &str = "<!-- end of codes -->";
+    /// What each section says.
+    const PARTS: [&str; 5] = ["Means.", "At stake.", "Find.", "Mend.", "Over."];
+
+    fn table() -> String {
+        let mut out = String::from(
+            "\n| code | severity | subject | there is an alarm when | told |\n|---|---|---|---|---|\n",
+        );
+        for code in Code::ALL {
+            let facts = code.facts();
+            let name = facts.name;
+            let told = if facts.is_told { "*told*" } else { "" };
+            out.push_str(&format!(
+                "| [`{name}`](#{name}) | {} | {} | {} | {told} |\n",
+                facts.severity.name(),
+                facts.subject,
+                facts.when,
+            ));
+        }
+        out.push('\n');
+        out
+    }
+
+    #[test]
+    fn docs_of_alarms_are_current() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/alarms.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (head, rest) = page.split_once(BEGIN).expect("where the codes begin");
+        let (_, tail) = rest.split_once(END).expect("where they end");
+        let made = format!("{head}{BEGIN}{}{END}{tail}", table());
+        assert_eq!(crate::shell::docs::checked("alarms.md", &made), Ok(()));
+    }
+
+    #[test]
+    fn docs_of_alarms_have_a_section_for_each_code_and_no_other() {
+        let page = include_str!("../../docs/alarms.md");
+        let sections = page.split("\n## ").skip(1);
+        let sections: Vec<(&str, &str)> = sections.filter_map(|s| s.split_once('\n')).collect();
+        let names: Vec<&str> = sections.iter().map(|(name, _)| *name).collect();
+        let codes: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names, codes);
+        for (name, text) in sections {
+            let begins = PARTS.map(|part| text.find(&format!("**{part}**")));
+            assert!(begins.iter().all(Option::is_some), "{name}: {PARTS:?}");
+            assert!(begins.is_sorted(), "{name}");
+            assert!(
+                text.contains('`'),
+                "{name}: a command, or a key of the config"
+            );
+        }
+    }
 
     fn answer(health: &str) -> Value {
         of_status(&json!({
@@ -154,7 +154,7 @@ mod tests {
         assert!(lines[0].starts_with("severity"), "{shown}");
         assert!(lines[1].ends_with("gone, see cable"), "{shown}");
         assert_eq!(lines[2], "and 3 more");
-        let csv = SHEET.csv(&answer("degraded"));
+        let csv = sheets::ALARMS.csv(&answer("degraded"));
         assert_eq!(
             csv.lines().nth(1),
             Some(

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use forebay_core::alarms::AlarmRules;
+use forebay_core::limits::STALLED_US_MIN;
 use forebay_core::units::Span;
 
 use super::error::ConfigError;
@@ -13,6 +14,7 @@ use super::schema::{Default, Key, Section};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
+const STALLED_MIN: Duration = Duration::from_micros(STALLED_US_MIN);
 /// Most periods without a record.
 const PERIODS_MAX: i64 = 1000;
 /// Smallest and largest endurance of a card: more than any has.
@@ -32,7 +34,7 @@ pub const ALARMS: Section = Section {
         Key {
             name: "stalled_min",
             default: Default::Is("\"10s\""),
-            doc: "And for so long at the least, 1s to 1d.",
+            doc: "And for so long at the least, 3s to 1d.",
         },
         Key {
             name: "port_lost_after",
@@ -71,7 +73,7 @@ pub(super) fn alarms(source: &Source<'_>) -> Result<AlarmRules, ConfigError> {
     let endurance = table.get("card_endurance")?;
     Ok(AlarmRules {
         stalled_periods: u32::try_from(periods).expect("from 2 to 1000"),
-        stalled_min: span(&table.need("stalled_min")?, DAY)?,
+        stalled_min: timer(&table.need("stalled_min")?, (STALLED_MIN, DAY))?,
         port_lost_after: span(&table.need("port_lost_after")?, DAY)?,
         away_after: span(&table.need("broker_away_after")?, 30 * DAY)?,
         hold: span(&table.need("hold")?, 30 * DAY)?,
@@ -82,7 +84,11 @@ pub(super) fn alarms(source: &Source<'_>) -> Result<AlarmRules, ConfigError> {
 }
 
 fn span(field: &Field<'_>, most: Duration) -> Result<Span, ConfigError> {
-    let time = field.timer(SECOND, most)?;
+    timer(field, (SECOND, most))
+}
+
+fn timer(field: &Field<'_>, (least, most): (Duration, Duration)) -> Result<Span, ConfigError> {
+    let time = field.timer(least, most)?;
     Ok(Span(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
 }
 
@@ -128,8 +134,8 @@ mod tests {
             ("stalled_periods = 2", true),
             ("stalled_periods = 1000", true),
             ("stalled_periods = 1001", false),
-            ("stalled_min = \"999ms\"", false),
-            ("stalled_min = \"1s\"", true),
+            ("stalled_min = \"2999ms\"", false),
+            ("stalled_min = \"3s\"", true),
             ("stalled_min = \"1d\"", true),
             ("stalled_min = \"25h\"", false),
             ("card_years = 0", false),

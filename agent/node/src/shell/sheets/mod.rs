@@ -1,11 +1,13 @@
 //! The columns of every command that shows figures. The page agent/node/docs/shell.md is
 //! made of this list. Columns of CSV are only ever added, at the end.
 
+mod alarms;
 mod live;
 mod log;
 mod streams;
 mod upstream;
 
+pub use alarms::*;
 pub use live::*;
 pub use log::*;
 pub use streams::*;
@@ -14,12 +16,13 @@ pub use upstream::*;
 use super::output::Sheet;
 
 /// All of them, as the page of the manual has them.
-pub const ALL: [&Sheet; 22] = [
+pub const ALL: [&Sheet; 23] = [
     &ROLLING,
     &ROLLUP,
     &READINGS,
     &FIGURES,
     &LEDGER,
+    &ALARMS,
     &DEVICES,
     &DEVICE_CHANNELS,
     &TABLES,

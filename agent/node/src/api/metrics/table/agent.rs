@@ -1,0 +1,127 @@
+//! What the agent is, what is wrong, and readings over all devices.
+
+use super::super::from::Figure::{Flag, Micros, Number, Text, There};
+use super::super::from::Label::{At, Is, Key};
+use super::{Kind, Labels, Metric, from};
+
+const NONE: Labels = &[];
+
+const ALARM: Labels = &[
+    ("code", At("/alarms/*/code")),
+    ("subject", At("/alarms/*/subject")),
+    ("severity", At("/alarms/*/severity")),
+];
+
+/// See the module.
+pub(super) const METRICS: &[Metric] = &[
+    gauge!(
+        "forebay_info",
+        "Which gateway and which log this is; always 1.",
+        "/log_id",
+        &[("gateway", At("/gateway")), ("log_id", At("/log_id"))],
+        There
+    ),
+    gauge!(
+        "forebay_log_epoch",
+        "Openings of the log so far.",
+        "/epoch",
+        NONE,
+        Number
+    ),
+    gauge!(
+        "forebay_ready",
+        "Whether the log has been read and ports are heard.",
+        "/recovered",
+        NONE,
+        Flag
+    ),
+    gauge!(
+        "forebay_drained",
+        "Whether all that was taken is durable, derived and sent.",
+        "/drained",
+        NONE,
+        Flag
+    ),
+    // What is wrong.
+    Metric {
+        name: "forebay_health",
+        kind: Kind::Gauge,
+        help: "1 for the health that the agent has, 0 for the others.",
+        sources: &[
+            from("/health", &[("health", Is("ok"))], Text("ok")),
+            from("/health", &[("health", Is("degraded"))], Text("degraded")),
+            from("/health", &[("health", Is("failed"))], Text("failed")),
+        ],
+    },
+    gauge!(
+        "forebay_alarm",
+        "Alarms that there are; always 1.",
+        "/alarms/*/code",
+        ALARM,
+        There
+    ),
+    gauge!(
+        "forebay_alarm_age_seconds",
+        "For how long it has been so.",
+        "/alarms/*/age_us",
+        ALARM,
+        Micros
+    ),
+    gauge!(
+        "forebay_alarms_left_out",
+        "Alarms beyond those that are shown.",
+        "/alarms_left_out",
+        NONE,
+        Number
+    ),
+    // Readings: the ledger over all devices.
+    counter!(
+        "forebay_readings_total",
+        "Readings taken from devices and imports.",
+        "/received",
+        NONE
+    ),
+    counter!(
+        "forebay_readings_stored_total",
+        "Of these, readings that are durable.",
+        "/stored",
+        NONE
+    ),
+    counter!(
+        "forebay_readings_duplicate_total",
+        "Readings that came again and were left out.",
+        "/duplicates",
+        NONE
+    ),
+    counter!(
+        "forebay_readings_lost_total",
+        "Readings that the log had and lost before they were counted.",
+        "/lost",
+        NONE
+    ),
+    counter!(
+        "forebay_readings_missing_total",
+        "Records of the log that engines did not find.",
+        "/readings_missing",
+        NONE
+    ),
+    counter!(
+        "forebay_readings_beyond_total",
+        "Readings of more series than the engine takes: stored, in no window.",
+        "/readings_beyond",
+        NONE
+    ),
+    counter!(
+        "forebay_gap_readings_total",
+        "Readings in declared gaps, by why they never came.",
+        "/gaps/by_reason/*",
+        &[("reason", Key)]
+    ),
+    gauge!(
+        "forebay_readings_behind",
+        "Durable readings that the engine has not read yet.",
+        "/readings_behind",
+        NONE,
+        Number
+    ),
+];
