@@ -225,7 +225,8 @@ impl Gateway {
                 payload,
             } => self.on_forward(dest, |f| f.on_message(topic, payload, now.mono)),
             Input::Query(id, query) => self.on_query(id, &query, now.mono),
-            Input::Plan(id, request) => self.on_plan(id, request, now.utc),
+            // It changes nothing: there is nothing to go on with.
+            Input::Plan(id, request) => return self.on_plan(id, request, now.utc),
             Input::Device(id, request) => self.on_device_request(id, &request, now.mono),
             Input::Import(id, request) => self.imports.on_request(id, request, now.mono),
             Input::Changes(source, batch) => self.changes.on_batch(source, batch),

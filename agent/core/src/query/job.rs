@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::columns::{Columns, ColumnsFold, ColumnsWant};
 use super::figures::FigureValues;
 use super::plan::{Plan, PlanChannel};
-use super::scan::Scan;
+use super::scan::{Fold as _, Scan};
 use super::windows::{WholeFold, WindowsFold, WindowsWant};
 use super::{Answer, Query};
 use crate::limits::QUERY_LINES_MAX;
@@ -89,6 +89,16 @@ impl Job {
             complete_from: plan.complete_from,
             of,
         })
+    }
+
+    /// Event times that matter still, half-open.
+    #[must_use]
+    pub fn range(&self) -> (EventTime, EventTime) {
+        match &self.of {
+            Of::Rolling(_, _, scan) => scan.fold().range(),
+            Of::Rollup(_, scan) => scan.fold().range(),
+            Of::Readings(scan) => scan.fold().range(),
+        }
     }
 
     /// The next read of the log, as [`Scan::next`].

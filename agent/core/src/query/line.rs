@@ -21,12 +21,17 @@ pub(super) fn prefix(window: &str, key: &ChannelKey) -> Vec<u8> {
     out
 }
 
-/// What all lines of a window begin with, up to the device.
-pub(super) fn stream_prefix(window: &str) -> Vec<u8> {
-    let mut out = b"{\"stream\":".to_vec();
-    write_text(window, &mut out);
-    out.extend_from_slice(b",\"device\":\"");
-    out
+/// The first bytes of a row of a window, which say of which stream and key it is; `None`
+/// of other rows.
+#[must_use]
+pub fn row_key(line: &[u8]) -> Option<&[u8]> {
+    const MARK: &[u8] = b"\",\"start\":\"";
+    // Quotes in names have a backslash before them: none looks like the mark.
+    let quotes = (0..line.len()).filter(|at| line[*at] == b'"');
+    let at = quotes
+        .into_iter()
+        .find(|at| line[*at..].starts_with(MARK))?;
+    line.get(..at + MARK.len())
 }
 
 /// What a row says beside its figures.
@@ -179,7 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn the_prefix_of_a_stream_begins_that_of_each_channel() {
-        assert!(prefix("a\"b", &key()).starts_with(&stream_prefix("a\"b")));
+    fn the_key_of_a_row_is_its_prefix() {
+        let prefix = prefix("a\"b", &key());
+        let line = [&prefix, &b"2026-03-01T00:00:00Z\",\"end\":1}"[..]].concat();
+        assert_eq!(row_key(&line), Some(&*prefix));
+        assert_eq!(row_key(b"{\"stream\":\"late\",\"time\":\"x\"}"), None);
     }
 }

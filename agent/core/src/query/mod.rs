@@ -31,6 +31,7 @@ pub use self::catalog::{Catalog, CatalogEntry, CatalogWindow};
 pub use self::columns::{Columns, ColumnsFold, ColumnsGot, ColumnsWant, Detail, GapShown, TooMuch};
 pub use self::figures::{FigureValues, Figures, rolling_range, whole_windows, window_start};
 pub use self::job::Job;
+pub use self::line::row_key;
 pub use self::names::{Names, parse_uid};
 pub(crate) use self::plan::{Known, check_range, rollup_range};
 pub use self::plan::{
@@ -123,3 +124,6 @@ impl TimeRange {
 
 /// The answer: a JSON object, or a sentence that says what to ask instead.
 pub type Answer = Result<Value, String>;
+
+#[cfg(test)]
+mod tests;

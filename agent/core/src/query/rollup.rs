@@ -151,7 +151,6 @@ struct Rows {
 #[derive(Debug)]
 pub struct RollupFold {
     range: (EventTime, EventTime),
-    stream: Vec<u8>,
     /// By the lines' prefixes.
     places: BTreeMap<Vec<u8>, usize>,
     keys: Vec<ChannelKey>,
@@ -163,8 +162,6 @@ pub struct RollupFold {
     count: usize,
     /// Lines of these channels that do not read, and windows beyond the bound.
     unread: u64,
-    /// The first and the last window of any channel that was seen.
-    seen: Option<(EventTime, EventTime)>,
     too_much: bool,
 }
 
@@ -184,7 +181,6 @@ impl RollupFold {
         });
         Self {
             range,
-            stream: line::stream_prefix(&window.name),
             rows: rows.collect(),
             places: prefixes.into_iter().zip(0..).collect(),
             keys,
@@ -194,7 +190,6 @@ impl RollupFold {
             scratch: Vec::new(),
             count: 0,
             unread: 0,
-            seen: None,
             too_much: false,
         }
     }
@@ -219,18 +214,13 @@ impl RollupFold {
         if let [one] = &*self.rows {
             return line.starts_with(&one.prefix).then_some(0);
         }
-        // The prefix that is last of those that are not after the line.
-        let rest = line.strip_prefix(&*self.stream)?;
-        let until = channel_end(rest)? + self.stream.len();
-        self.places.get(line.get(..until)?).copied()
+        self.places.get(line::row_key(line)?).copied()
     }
-}
 
-/// Where `","start":"` ends: texts of names have their quotes escaped.
-fn channel_end(rest: &[u8]) -> Option<usize> {
-    const MARK: &[u8] = b"\",\"start\":\"";
-    let found = rest.windows(MARK.len()).position(|part| part == MARK);
-    found.map(|at| at + MARK.len())
+    /// How the rows that it takes begin: what [`row_key`](super::row_key) gives of them.
+    pub fn row_keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.rows.iter().map(|rows| &*rows.prefix)
+    }
 }
 
 impl RowFold for RollupFold {
@@ -246,9 +236,6 @@ impl RowFold for RollupFold {
         let rest = &line[rows.prefix.len()..];
         match line::read(rest, &self.labels, &mut self.times, &mut self.scratch) {
             Some(read) => {
-                let (start, end) = (read.start, read.end);
-                let seen = self.seen.unwrap_or((start, end));
-                self.seen = Some((seen.0.min(start), seen.1.max(end)));
                 self.count += usize::from(rows.take(read, &self.scratch));
             }
             None => self.unread += 1,

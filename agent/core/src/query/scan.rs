@@ -205,6 +205,12 @@ impl<F: Fold> Scan<F> {
         }
     }
 
+    /// What it holds so far.
+    #[must_use]
+    pub fn fold(&self) -> &F {
+        &self.fold
+    }
+
     /// What the fold holds, once [`Scan::next`] has nothing more.
     #[must_use]
     pub fn finish(self) -> F {
@@ -285,6 +291,12 @@ impl<F: RowFold> RowsScan<F> {
             }
         });
         done.map_or(Offset(base + 1), |head| head.end())
+    }
+
+    /// What it holds so far.
+    #[must_use]
+    pub fn fold(&self) -> &F {
+        &self.fold
     }
 
     #[must_use]

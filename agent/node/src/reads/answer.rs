@@ -34,7 +34,7 @@ pub(super) fn readings(
     );
     let keys = want.keys.iter().cloned();
     let mut scan = Scan::new(keys, plan.reads, want.newest_first, fold);
-    let missing = drive(log, &mut scan, stopped)?;
+    let missing = drive(log, &mut scan, None, stopped)?;
     let got = scan.finish().finish().map_err(|_| same_time())?;
     Ok(ReadingsGot {
         columns: got.columns,
@@ -69,7 +69,7 @@ pub(super) fn rolling(
             let Range { start, end } = plan.range;
             let fold = WholeFold::new((start, end));
             let mut scan = Scan::new([key.clone()], plan.reads, false, fold);
-            let missing = drive(log, &mut scan, stopped)?;
+            let missing = drive(log, &mut scan, None, stopped)?;
             (scan.finish().finish().values(), missing)
         }
     };
@@ -98,7 +98,7 @@ pub(super) fn rows(
 ) -> Result<RowsGot, ReadError> {
     let rows = plan.rows.ok_or(ReadError::Stopped)?;
     let mut scan = RowsScan::new(rows.reads, RowsFold::new(plan.range, want.rows_max));
-    let missing = drive(log, &mut scan, stopped)?;
+    let missing = drive(log, &mut scan, None, stopped)?;
     let got = scan.finish().finish().ok_or_else(same_time)?;
     Ok(RowsGot {
         stream: rows.stream,
@@ -114,7 +114,7 @@ pub(super) fn rows(
 /// # Errors
 /// As [`readings`].
 pub(super) fn job(log: &LogReads, mut job: Job, stopped: &Stopped) -> Result<Value, ReadError> {
-    drive(log, &mut job, stopped)?;
+    drive(log, &mut job, None, stopped)?;
     job.finish().map_err(ReadError::TooMuch)
 }
 

@@ -3,11 +3,11 @@
 
 use forebay_core::log::key::{StoredBlock, TopicPartition};
 use forebay_core::query::{Fold, Job, RowFold, RowsScan, Scan};
-use forebay_core::units::Offset;
+use forebay_core::units::{EventTime, Offset};
 
 use super::ReadError;
 use super::pool::Stopped;
-use crate::store::LogReads;
+use crate::store::{KeyHash, LogReads, ReadWhat};
 
 /// Bytes of blocks that are read at once.
 const READ_AT_ONCE_BYTES: usize = 256 * 1024;
@@ -16,6 +16,9 @@ const READ_AT_ONCE_BYTES: usize = 256 * 1024;
 pub(super) trait Asks {
     fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)>;
 
+    /// Times that matter still.
+    fn times(&self) -> (EventTime, EventTime);
+
     /// Takes what came, up to before `next`.
     fn on_read(&mut self, blocks: &[StoredBlock], next: Offset);
 }
@@ -23,6 +26,10 @@ pub(super) trait Asks {
 impl<F: Fold> Asks for Scan<F> {
     fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
         Self::next(self)
+    }
+
+    fn times(&self) -> (EventTime, EventTime) {
+        self.fold().range()
     }
 
     fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
@@ -35,6 +42,10 @@ impl<F: RowFold> Asks for RowsScan<F> {
         Self::next(self)
     }
 
+    fn times(&self) -> (EventTime, EventTime) {
+        self.fold().range()
+    }
+
     fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
         self.on_read(blocks, next);
     }
@@ -45,18 +56,23 @@ impl Asks for Job {
         Self::next(self)
     }
 
+    fn times(&self) -> (EventTime, EventTime) {
+        self.range()
+    }
+
     fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
         self.on_read(blocks, next);
     }
 }
 
-/// Reads all that `asks` wants. Gives how many records of it were not there.
+/// Reads all that `asks` wants; of rows only blocks that may have one of `keys`. Gives how many records of it were not there.
 ///
 /// # Errors
 /// When the disk does not give them, or nobody waits for it any more.
 pub(super) fn drive(
     log: &LogReads,
     asks: &mut impl Asks,
+    keys: Option<&[KeyHash]>,
     stopped: &Stopped,
 ) -> Result<u64, ReadError> {
     let mut missing = 0;
@@ -64,7 +80,14 @@ pub(super) fn drive(
         if stopped.is_set() {
             return Err(ReadError::Stopped);
         }
-        let part = log.read(at, first..end, READ_AT_ONCE_BYTES);
+        let (from, to) = asks.times();
+        let part = log.read(&ReadWhat {
+            at,
+            range: first..end,
+            times: from..to,
+            keys,
+            bytes_max: READ_AT_ONCE_BYTES,
+        });
         let part = part.map_err(|error| ReadError::Disk(error.to_string()))?;
         let holes = part.missing.iter().map(|hole| hole.end.0 - hole.start.0);
         missing += holes.sum::<u64>();

@@ -12,7 +12,7 @@ use forebay_core::units::{EventTime, Span};
 use super::drive::drive;
 use super::pool::Stopped;
 use super::{ReadError, RollupGot, RollupWant};
-use crate::store::LogReads;
+use crate::store::{KeyHash, LogReads};
 
 /// # Errors
 /// When the disk does not give what is needed, or it is too much.
@@ -76,7 +76,7 @@ fn read_windows(
     );
     let keys = plan.channels.iter().map(|channel| channel.key.clone());
     let mut scan = Scan::new(keys, plan.reads.iter().copied(), false, fold);
-    let missing = drive(log, &mut scan, stopped)?;
+    let missing = drive(log, &mut scan, None, stopped)?;
     let (windows, covered, left_out) = scan.finish().finish();
     Ok(Read {
         windows,
@@ -103,8 +103,9 @@ fn from_rows(
         .collect();
     // The time of a row is the last microsecond of its window.
     let fold = RollupFold::new(keys, window, (plan.range.start, plan.range.end));
+    let hashes: Vec<_> = fold.row_keys().map(KeyHash::of).collect();
     let mut scan = RowsScan::new(rows.reads.iter().copied(), fold);
-    let mut missing = drive(log, &mut scan, stopped)?;
+    let mut missing = drive(log, &mut scan, Some(&hashes), stopped)?;
     let columns = scan.finish().finish().ok_or_else(too_much)?;
     let last = columns.iter().map(|columns| columns.ends.last().copied());
     // What each channel has no row of yet; the earliest of all is read.

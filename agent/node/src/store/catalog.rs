@@ -16,7 +16,7 @@ use forebay_core::store::{Loss, SegmentId, SegmentInfo};
 use forebay_core::units::{Offset, TopicId};
 
 use super::names::segment_name;
-use super::reads::Places;
+use super::reads::{Places, Stretch};
 use super::segment_file::SegmentFile;
 
 /// Segments that are kept open for reading.
@@ -51,7 +51,12 @@ impl Catalog {
                 partition: range.partition,
             };
             let ranges = Arc::make_mut(&mut self.places).entry(at).or_default();
-            ranges.insert(range.first, (range.end, info.id));
+            let stretch = Stretch {
+                end: range.end,
+                id: info.id,
+                times: (range.time_min, range.time_max),
+            };
+            ranges.insert(range.first, stretch);
         }
         // A file of the same name may have been open.
         self.open.retain(|(id, _)| *id != info.id);
@@ -72,7 +77,7 @@ impl Catalog {
                 partition: range.partition,
             };
             if let Some(ranges) = Arc::make_mut(&mut self.places).get_mut(&at) {
-                ranges.retain(|_, (_, of)| *of != id);
+                ranges.retain(|_, stretch| stretch.id != id);
             }
         }
         Some(info)
@@ -91,7 +96,7 @@ impl Catalog {
     pub(super) fn runs(&self) -> impl Iterator<Item = (TopicPartition, Offset, Offset)> + '_ {
         self.places
             .iter()
-            .flat_map(|(at, ranges)| ranges.iter().map(|(first, (end, _))| (*at, *first, *end)))
+            .flat_map(|(at, ranges)| ranges.iter().map(|(first, of)| (*at, *first, of.end)))
     }
 
     /// Appends to `out` blocks of `at` from the one that holds `from`, or the first
@@ -139,10 +144,10 @@ impl Catalog {
     fn segment_from(&self, at: TopicPartition, from: Offset) -> Option<(Offset, SegmentId)> {
         let ranges = self.places.get(&at)?;
         let holding = ranges.range(..=from).next_back();
-        let holding = holding.filter(|(_, (end, _))| *end > from);
+        let holding = holding.filter(|(_, stretch)| stretch.end > from);
         let after = (Bound::Excluded(from), Bound::Unbounded);
         let found = holding.or_else(|| ranges.range(after).next());
-        found.map(|(_, place)| *place)
+        found.map(|(_, stretch)| (stretch.end, stretch.id))
     }
 
     fn file(&mut self, id: SegmentId) -> std::io::Result<&SegmentFile> {

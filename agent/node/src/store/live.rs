@@ -15,10 +15,11 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
+use forebay_core::log::block::BlockHead;
 use forebay_core::log::decode::decode_head;
 use forebay_core::log::key::{BlockKey, StoredBlock, TopicPartition};
 use forebay_core::store::StoreError;
-use forebay_core::units::{GenerationNo, Offset};
+use forebay_core::units::{EventTime, GenerationNo, Offset};
 
 use super::names::generation_name;
 use super::sled_db::{SharedBytes, SledDb, io_error};
@@ -53,6 +54,8 @@ struct Stands {
     place: u64,
     /// Offset after its last record.
     end: Offset,
+    /// Smallest and largest event time.
+    times: (EventTime, EventTime),
     /// The same memory as in the page of the database.
     bytes: SharedBytes,
 }
@@ -77,18 +80,28 @@ impl LiveBlocks {
         from: Offset,
         visit: &mut dyn FnMut(StoredBlock) -> bool,
     ) -> bool {
+        self.each(at, from, &mut |key, _, _, bytes| {
+            visit(StoredBlock {
+                key,
+                bytes: bytes.to_vec(),
+            })
+        })
+    }
+
+    /// The same with the end of each block, its times and its bytes where they stand.
+    pub(super) fn each(
+        &self,
+        at: TopicPartition,
+        from: Offset,
+        visit: &mut dyn FnMut(BlockKey, Offset, (EventTime, EventTime), &[u8]) -> bool,
+    ) -> bool {
         let index = self.index();
         let key = |base, chunk| BlockKey { at, base, chunk };
         let before = index.range(key(Offset(0), 0)..=key(from, u16::MAX));
         let holding = before.last().filter(|(_, stands)| stands.end > from);
         let first = holding.map_or(from, |(key, _)| key.base);
         let mut rest = index.range(key(first, 0)..=key(Offset(u64::MAX), u16::MAX));
-        rest.any(|(key, stands)| {
-            !visit(StoredBlock {
-                key: *key,
-                bytes: stands.bytes.to_vec(),
-            })
-        })
+        rest.any(|(key, stands)| !visit(*key, stands.end, stands.times, &stands.bytes))
     }
 }
 
@@ -158,9 +171,11 @@ impl Live {
         let mut index = index.unwrap_or_else(PoisonError::into_inner);
         for ((place, block), bytes) in (self.next..).zip(blocks).zip(shared) {
             let head = decode_head(block.key, &block.bytes);
+            let all = (EventTime(i64::MIN), EventTime(i64::MAX));
             let stands = Stands {
                 place,
-                end: head.map_or(block.key.base, |head| head.end()),
+                end: head.as_ref().map_or(block.key.base, BlockHead::end),
+                times: head.map_or(all, |head| (head.time_min, head.time_max)),
                 bytes,
             };
             index.insert(block.key, stands);

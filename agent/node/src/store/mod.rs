@@ -20,6 +20,7 @@ mod live;
 mod unsealed;
 
 mod reads;
+mod row_index;
 
 mod catalog;
 mod copied;
@@ -45,8 +46,9 @@ pub use log_store::LogStore;
 pub use names::segment_name;
 pub use raw::{Chosen, RawBlock, choose, search};
 pub use reader::{LogReader, Part, Place, State};
-pub use reads::{LogReads, ReadPart};
+pub use reads::{LogReads, ReadPart, ReadWhat};
 pub use repair::{Repaired, repair};
+pub use row_index::KeyHash;
 pub use segment_file::{SegmentFile, SegmentWriter, sealed_now};
 pub use sled_db::{Entry, SledDb, VALUE_BYTES_MAX, Write};
 pub use thread::{Answer, Refused, Request, StorageThread, SyncPolicy};

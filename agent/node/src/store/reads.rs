@@ -4,7 +4,8 @@
 //! Holds always: a read sees one view of the log; what a seal, a removal or a database that
 //! was given up takes away meanwhile is read from what the view still holds, or is told as
 //! missing. A view may show blocks that are not durable yet: whoever reads gives the head.
-//! Bounds: FILES_MAX open files, INDEX_ENTRIES_MAX entries of their indexes.
+//! Bounds: FILES_MAX open files, INDEX_ENTRIES_MAX entries of their indexes,
+//! ROW_INDEXES_BYTES_MAX of what is derived from rows.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -12,12 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_core::log::decode::decode_head;
-use forebay_core::log::key::{StoredBlock, TopicPartition};
+use forebay_core::log::key::{BlockKey, StoredBlock, TopicPartition};
+use forebay_core::log::segment::SegmentEntry;
 use forebay_core::store::{SegmentId, StoreError};
-use forebay_core::units::Offset;
+use forebay_core::units::{EventTime, Offset};
 
 use super::live::LiveBlocks;
 use super::names::segment_name;
+use super::row_index::{KeyHash, RowIndex};
 use super::segment_file::SegmentFile;
 use super::sled_db::io_error;
 use super::unsealed::{RawSource, Source};
@@ -27,8 +30,33 @@ const FILES_MAX: usize = 64;
 /// Entries of indexes of open segments, 24 bytes each, beside those of the last.
 const INDEX_ENTRIES_MAX: usize = 1 << 18;
 
-/// Which segment holds which offsets: of each first offset the end, and the segment.
-pub(super) type Places = BTreeMap<TopicPartition, BTreeMap<Offset, (Offset, SegmentId)>>;
+/// Bytes of indexes of rows that are kept, beside the last.
+const ROW_INDEXES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Where the offsets of a partition stand that begin at a segment's first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    pub(super) end: Offset,
+    pub(super) id: SegmentId,
+    /// Smallest and largest event time.
+    pub(super) times: (EventTime, EventTime),
+}
+
+/// Which segment holds which offsets, by the first of each.
+pub(super) type Places = BTreeMap<TopicPartition, BTreeMap<Offset, Stretch>>;
+
+/// What a read is about.
+#[derive(Debug, Clone)]
+pub struct ReadWhat<'a> {
+    pub at: TopicPartition,
+    pub range: Range<Offset>,
+    /// Blocks without a time in it may be left out.
+    pub times: Range<EventTime>,
+    /// Of rows: blocks without a row of any of these keys may be left out.
+    pub keys: Option<&'a [KeyHash]>,
+    /// Bytes of blocks, beside the first.
+    pub bytes_max: usize,
+}
 
 /// The log as of one moment.
 #[derive(Debug, Default)]
@@ -66,6 +94,8 @@ struct Shared {
     view: Mutex<Arc<View>>,
     /// The one used last stands last.
     open: Mutex<Vec<(SegmentId, Arc<SegmentFile>)>>,
+    /// Likewise.
+    row_indexes: Mutex<Vec<(SegmentId, Arc<RowIndex>)>>,
 }
 
 /// What a read brought.
@@ -86,6 +116,7 @@ impl LogReads {
                 log_dir: log_dir.to_owned(),
                 view: Mutex::default(),
                 open: Mutex::default(),
+                row_indexes: Mutex::default(),
             }),
         }
     }
@@ -96,11 +127,11 @@ impl LogReads {
         // A file of the same name may be another one later.
         let is_there = |id: &SegmentId| {
             let ranges = view.places.iter().filter(|(at, _)| at.topic == id.topic);
-            ranges
-                .flat_map(|(_, ranges)| ranges.values())
-                .any(|(_, of)| of == id)
+            let mut of_topic = ranges.flat_map(|(_, ranges)| ranges.values());
+            of_topic.any(|stretch| stretch.id == *id)
         };
         open.retain(|(id, _)| is_there(id));
+        lock(&self.shared.row_indexes).retain(|(id, _)| is_there(id));
         *lock(&self.shared.view) = Arc::new(view);
     }
 
@@ -108,27 +139,24 @@ impl LogReads {
         lock(&self.shared.view).clone()
     }
 
-    /// Blocks of `at` that hold offsets of `[range.start, range.end)`, in order, from the
-    /// first on, while they fit, and one in any case.
+    /// Blocks that hold what is asked for, in order of offsets, from the first on, while
+    /// they fit, and one in any case.
     ///
     /// # Errors
     /// When the system cannot read.
-    pub fn read(
-        &self,
-        at: TopicPartition,
-        range: Range<Offset>,
-        bytes_max: usize,
-    ) -> Result<ReadPart, StoreError> {
+    pub fn read(&self, what: &ReadWhat<'_>) -> Result<ReadPart, StoreError> {
         let view = self.view();
-        let mut part = Part::new(range, bytes_max);
-        let mut more = self.read_sealed(&view, at, &mut part)?;
+        let mut part = Part::new(what);
+        let mut more = self.read_sealed(&view, what, &mut part)?;
         for source in &view.unsealed {
             if more {
                 break;
             }
-            let from = part.out.next;
+            let (at, from) = (what.at, part.out.next);
             more = match source {
-                Readable::Blocks(blocks) => blocks.read(at, from, &mut |block| part.take(block)),
+                Readable::Blocks(blocks) => blocks.each(at, from, &mut |key, end, times, bytes| {
+                    part.offer((key.base, end), times, || bytes.to_vec(), key)
+                }),
                 Readable::Raw(raw) => raw.each(at, from, &mut |block| part.take(block))?,
             };
         }
@@ -139,34 +167,101 @@ impl LogReads {
     fn read_sealed(
         &self,
         view: &View,
-        at: TopicPartition,
+        what: &ReadWhat<'_>,
         part: &mut Part,
     ) -> Result<bool, StoreError> {
-        let Some(ranges) = view.places.get(&at) else {
+        let Some(ranges) = view.places.get(&what.at) else {
             return Ok(false);
         };
         let mut from = part.out.next;
-        while let Some((end, id)) = segment_from(ranges, from).filter(|_| from < part.end) {
-            let start = std::mem::replace(&mut from, end).max(part.out.next);
-            let Some(file) = self.file(id)? else {
-                // Removed since: what comes behind it shows that it is missing.
+        while let Some((first, stretch)) = segment_from(ranges, from).filter(|_| from < part.end) {
+            let start = std::mem::replace(&mut from, stretch.end).max(part.out.next);
+            if first >= part.end {
+                break;
+            }
+            if !part.wants(stretch.times) {
+                part.pass((first, stretch.end));
+                continue;
+            }
+            // One that was removed since: what comes behind it shows that it is missing.
+            let Some(file) = self.file(stretch.id)? else {
                 continue;
             };
-            for entry in file.index.from(at.partition, start) {
-                if entry.base >= part.end {
-                    return Ok(false);
-                }
-                if !part.fits(usize::from(entry.length)) {
-                    return Ok(true);
-                }
-                let block = file.read(entry, at.topic);
-                let block = block.map_err(|error| io_error("read", &error))?;
-                if !part.take(block) {
-                    return Ok(true);
-                }
+            if self.read_segment((stretch.id, &file), start, what, part)? || part.has_built {
+                return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    fn read_segment(
+        &self,
+        (id, file): (SegmentId, &Arc<SegmentFile>),
+        start: Offset,
+        what: &ReadWhat<'_>,
+        part: &mut Part,
+    ) -> Result<bool, StoreError> {
+        let failed = |error| io_error("read", &error);
+        let index = match what.keys {
+            Some(_) => Some(self.row_index(id, file, part).map_err(failed)?),
+            None => None,
+        };
+        let wanted = index.as_ref().zip(what.keys);
+        let wanted = wanted.map(|(index, keys)| (index, index.blocks_of(keys)));
+        let entries = file.index.from(what.at.partition, start);
+        let before = |entry: &SegmentEntry| {
+            entry.partition < what.at.partition
+                || (entry.partition == what.at.partition && entry.end() <= start)
+        };
+        let first = file.index.entries.partition_point(before);
+        for (number, entry) in (first..).zip(entries) {
+            if entry.base >= part.end {
+                return Ok(false);
+            }
+            let is_wanted = wanted.as_ref().is_none_or(|(index, blocks)| {
+                blocks.get(number) == Some(&true) && part.wants(index.times(number))
+            });
+            if !is_wanted {
+                part.pass((entry.base, entry.end()));
+                continue;
+            }
+            if !part.fits(usize::from(entry.length)) {
+                return Ok(true);
+            }
+            if !part.take(file.read(entry, what.at.topic).map_err(failed)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Which blocks of a segment hold rows of which key.
+    fn row_index(
+        &self,
+        id: SegmentId,
+        file: &SegmentFile,
+        part: &mut Part,
+    ) -> std::io::Result<Arc<RowIndex>> {
+        let mut kept = lock(&self.shared.row_indexes);
+        if let Some(place) = kept.iter().position(|(of, _)| *of == id) {
+            let used = kept.remove(place);
+            let index = used.1.clone();
+            kept.push(used);
+            return Ok(index);
+        }
+        drop(kept);
+        let index = Arc::new(RowIndex::build(file, id.topic)?);
+        part.has_built = true;
+        let mut kept = lock(&self.shared.row_indexes);
+        kept.push((id, index.clone()));
+        let bytes = |kept: &[(SegmentId, Arc<RowIndex>)]| {
+            let bytes = kept.iter().map(|(_, index)| index.bytes());
+            bytes.sum::<usize>()
+        };
+        while kept.len() > 1 && bytes(&kept) > ROW_INDEXES_BYTES_MAX {
+            kept.remove(0);
+        }
+        Ok(index)
     }
 
     /// The file of a segment; `None` where it is gone.
@@ -203,35 +298,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The segment that holds `from`, or the first after it, and where its offsets end.
-fn segment_from(
-    ranges: &BTreeMap<Offset, (Offset, SegmentId)>,
-    from: Offset,
-) -> Option<(Offset, SegmentId)> {
+/// The segment that holds `from`, or the first after it, with its first offset.
+fn segment_from(ranges: &BTreeMap<Offset, Stretch>, from: Offset) -> Option<(Offset, Stretch)> {
     let holding = ranges.range(..=from).next_back();
-    let holding = holding.filter(|(_, (end, _))| *end > from);
+    let holding = holding.filter(|(_, stretch)| stretch.end > from);
     let after = (Bound::Excluded(from), Bound::Unbounded);
     let found = holding.or_else(|| ranges.range(after).next());
-    found.map(|(_, place)| *place)
+    found.map(|(first, stretch)| (*first, *stretch))
 }
 
 /// A read under way.
 #[derive(Debug)]
 struct Part {
     end: Offset,
+    times: Range<EventTime>,
     bytes_max: usize,
     bytes: usize,
+    /// A block behind the end was met.
+    is_over: bool,
+    /// A whole segment was read for its index: enough for one read.
+    has_built: bool,
     out: ReadPart,
 }
 
 impl Part {
-    fn new(range: Range<Offset>, bytes_max: usize) -> Self {
+    fn new(what: &ReadWhat<'_>) -> Self {
         Self {
-            end: range.end,
-            bytes_max,
+            end: what.range.end,
+            times: what.times.clone(),
+            bytes_max: what.bytes_max,
             bytes: 0,
+            is_over: false,
+            has_built: false,
             out: ReadPart {
-                next: range.start,
+                next: what.range.start,
                 ..ReadPart::default()
             },
         }
@@ -241,23 +341,59 @@ impl Part {
         self.out.blocks.is_empty() || self.bytes + bytes <= self.bytes_max
     }
 
+    fn wants(&self, (min, max): (EventTime, EventTime)) -> bool {
+        max >= self.times.start && min < self.times.end
+    }
+
     /// Takes the next block; false when it does not belong to this read any more.
     fn take(&mut self, block: StoredBlock) -> bool {
-        if block.key.base >= self.end || !self.fits(block.bytes.len()) {
-            return false;
-        }
         let Ok(head) = decode_head(block.key, &block.bytes) else {
             // A place that does not read is missing with all up to the next that does.
             return true;
         };
-        if head.end() <= self.out.next {
+        let offsets = (head.base, head.end());
+        self.offer(
+            offsets,
+            (head.time_min, head.time_max),
+            || block.bytes,
+            block.key,
+        )
+    }
+
+    /// Takes the next block if it is wanted; false when it does not belong to this read
+    /// any more.
+    fn offer(
+        &mut self,
+        (first, end): (Offset, Offset),
+        times: (EventTime, EventTime),
+        bytes: impl FnOnce() -> Vec<u8>,
+        key: BlockKey,
+    ) -> bool {
+        if first >= self.end {
+            self.is_over = true;
+            return false;
+        }
+        if end <= self.out.next {
             return true;
         }
-        self.miss(head.base);
-        self.out.next = head.end();
-        self.bytes += block.bytes.len();
-        self.out.blocks.push(block);
+        if !self.wants(times) {
+            self.pass((first, end));
+            return true;
+        }
+        let bytes = bytes();
+        if !self.fits(bytes.len()) {
+            return false;
+        }
+        self.pass((first, end));
+        self.bytes += bytes.len();
+        self.out.blocks.push(StoredBlock { key, bytes });
         true
+    }
+
+    /// These offsets are there; what lies before them is not.
+    fn pass(&mut self, (first, end): (Offset, Offset)) {
+        self.miss(first);
+        self.out.next = self.out.next.max(end);
     }
 
     fn miss(&mut self, until: Offset) {
@@ -268,10 +404,13 @@ impl Part {
     }
 
     fn finish(mut self, more: bool) -> ReadPart {
-        if !more {
+        if !more || self.is_over {
             self.miss(self.end);
             self.out.next = self.out.next.max(self.end);
         }
         self.out
     }
 }
+
+#[cfg(test)]
+mod tests;
