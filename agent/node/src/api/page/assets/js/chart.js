@@ -165,7 +165,9 @@ export class Chart {
   takeGap({ boot, first, count: lost, reason, time }) {
     const known = (other) => other.boot === boot && other.first === first;
     if (first !== undefined && !this.gaps.some(known)) {
-      this.gaps = [...this.gaps, { boot, first, lost, reason, time: micros(time) }].slice(-MARKS_MAX);
+      // The stream tells of it when it is declared, and names no time.
+      const at = time === undefined ? this.now() : micros(time);
+      this.gaps = [...this.gaps, { boot, first, lost, reason, time: at }].slice(-MARKS_MAX);
       this.changed = true;
     }
   }
