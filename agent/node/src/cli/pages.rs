@@ -114,9 +114,9 @@ mod tests {
         let pages = pages(Cli::command());
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         for name in [
-            "forebay",
-            "forebay-query-rolling",
-            "forebay-upstream-verify",
+            "forebay.1",
+            "forebay-query-rolling.1",
+            "forebay-upstream-verify.1",
         ] {
             assert!(names.contains(&name), "{name} in {names:?}");
         }
