@@ -29,6 +29,27 @@ pub fn root() -> &'static Path {
         .expect("the tests stand one folder below the root")
 }
 
+/// A program of an environment of PyPI, which `cargo xtask setup` makes; `tmp` is the test's
+/// `CARGO_TARGET_TMPDIR`.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn python_program(tmp: &str, environment: &str, program: &str) -> PathBuf {
+    let target = Path::new(tmp).parent().expect("a folder of the target");
+    let path = target
+        .join("python")
+        .join(environment)
+        .join("bin")
+        .join(program);
+    assert!(
+        path.is_file(),
+        "there is no {}: run `cargo xtask setup`, which installs it",
+        path.display()
+    );
+    path
+}
+
 /// The binary that a user gets from `cargo build --release`.
 ///
 /// # Panics

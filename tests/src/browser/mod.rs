@@ -154,10 +154,11 @@ impl Browser {
             "expression": expression, "awaitPromise": true, "returnByValue": true,
         });
         let mut answer = self.call("Runtime.evaluate", &params);
-        match &answer["exceptionDetails"] {
-            Value::Null => Ok(answer["result"]["value"].take()),
-            thrown => Err(format!("{expression}: {thrown}")),
+        let thrown = &answer["exceptionDetails"];
+        if !thrown.is_null() {
+            return Err(format!("{expression}: {thrown}"));
         }
+        Ok(answer["result"]["value"].take())
     }
 
     /// As [`Browser::try_eval`].
@@ -176,9 +177,12 @@ impl Browser {
     /// When it does not become true in time.
     #[track_caller]
     pub fn until(&mut self, what: &str, condition: &str) {
-        wait::until(what, CALL_MAX, || match self.try_eval(condition)? {
-            Value::Bool(true) => Ok(()),
-            other => Err(format!("{condition} is {other}")),
+        wait::until(what, CALL_MAX, || {
+            let value = self.try_eval(condition)?;
+            let is_true = value == Value::Bool(true);
+            is_true
+                .then_some(())
+                .ok_or_else(|| format!("{condition} is {value}"))
         });
     }
 

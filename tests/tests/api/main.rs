@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use forebay_tests::process::{Running, ask, root, run};
+use forebay_tests::process::{Running, ask, python_program, root, run};
 use forebay_tests::{qemu, wait};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -89,16 +89,8 @@ fn get(port: u16, path: &str) -> std::io::Result<String> {
     Ok(all)
 }
 
-/// Where `cargo xtask setup` puts it.
 fn tester() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let program = target.join("python/schemathesis/bin/schemathesis");
-    assert!(
-        program.is_file(),
-        "there is no {}: run `cargo xtask setup`, which installs it",
-        program.display()
-    );
-    program
+    python_program(env!("CARGO_TARGET_TMPDIR"), "schemathesis", "schemathesis")
 }
 
 #[test]

@@ -129,13 +129,13 @@ impl Rig {
     /// Asks the agent by its socket.
     pub(crate) fn agent_says(&self) -> Result<Value, String> {
         let socket = self.dir.path().join("gateway/forebay.sock");
-        local::ask(&socket, &json!({ "query": "status" }))
+        local::ask(&socket, &json!({ "query": "status" })).map_err(|failure| failure.to_string())
     }
 
     /// Asks the receiver by its socket.
     pub(crate) fn receiver_says(&self) -> Result<Value, String> {
         let socket = self.dir.path().join("upstream/upstream.sock");
-        local::ask(&socket, &json!({ "status": {} }))
+        local::ask(&socket, &json!({ "status": {} })).map_err(|failure| failure.to_string())
     }
 
     /// Asks by the command line, as an operator does.

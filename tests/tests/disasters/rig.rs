@@ -164,10 +164,12 @@ impl Rig {
 
     pub(super) fn agent_says(&self) -> Result<Value, String> {
         local::ask(&self.path("agent.sock"), &json!({ "query": "status" }))
+            .map_err(|failure| failure.to_string())
     }
 
     pub(super) fn receiver_says(&self) -> Result<Value, String> {
         local::ask(&self.path("upstream.sock"), &json!({ "status": {} }))
+            .map_err(|failure| failure.to_string())
     }
 
     pub(super) fn produced(&self) -> Produced {

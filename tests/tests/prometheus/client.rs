@@ -1,11 +1,10 @@
 //! `prometheus-api-client` from PyPI works unchanged. Its environment is made by
 //! `cargo xtask setup`.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use forebay_tests::process::{root, run};
+use forebay_tests::process::{python_program, root, run};
 use serde_json::{Value, json};
 
 use super::rig::Agent;
@@ -18,17 +17,10 @@ const CLIENT_MAX: Duration = Duration::from_secs(120);
 fn the_client_of_pypi_works() {
     let samples = all();
     let agent = Agent::start(&samples);
-    // Where `cargo xtask setup` puts it.
-
-    let target = built
-        .ancestors()
-        .nth(3)
-        .expect("target/<profile>/deps/<test>");
-    let python = target.join("python/prometheus-api-client/bin/python");
-    assert!(
-        python.is_file(),
-        "{} is missing, in which prometheus-api-client runs: run `cargo xtask setup`",
-        python.display()
+    let python = python_program(
+        env!("CARGO_TARGET_TMPDIR"),
+        "prometheus-api-client",
+        "python",
     );
     let dir = tempfile::tempdir().expect("a folder");
     let (begin, end) = (START + 600, START + 600 + 5400);
@@ -47,7 +39,7 @@ fn the_client_of_pypi_works() {
             .filter(|one| (one.channel, one.device) == ("temp", "boiler"));
         of.filter(|one| inside(one.millis))
     };
-    let newest = boiler().last().expect("there are some").value;
+    let newest = boiler().next_back().expect("there are some").value;
     for method in ["GET", "POST"] {
         let got = &got[method];
         for (name, got, want) in [

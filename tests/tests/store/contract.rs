@@ -154,9 +154,10 @@ fn agrees(script: &[Step], rig: &mut dyn Rig) {
                     let ends = info.ranges.iter().map(|range| (range.partition, range.end));
                     (info.id, ends.collect())
                 })),
-                StoreEvent::Removed(_) | StoreEvent::Disk { .. } => {}
+                StoreEvent::Removed(_) | StoreEvent::Disk { .. } | StoreEvent::Written(_) => {}
                 event @ (StoreEvent::Trouble(_)
                 | StoreEvent::Recovered
+                | StoreEvent::SetAside(_)
                 | StoreEvent::Lost(_)
                 | StoreEvent::Note(_)) => panic!("{event:?}"),
             }

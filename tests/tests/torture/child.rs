@@ -229,7 +229,10 @@ impl Writer {
             StoreEvent::Recovered => say("recovered"),
             StoreEvent::Lost(loss) => say(&format!("note {loss}")),
             StoreEvent::Note(text) => say(&format!("note {text}")),
-            StoreEvent::Removed(_) | StoreEvent::Disk { .. } => {}
+            StoreEvent::Removed(_)
+            | StoreEvent::Disk { .. }
+            | StoreEvent::Written(_)
+            | StoreEvent::SetAside(_) => {}
         }
     }
 

@@ -326,7 +326,7 @@ async fn status_is_answered_rejects_are_kept_and_a_second_opening_is_refused() {
         ),
         (&json!(9), &json!(3), &json!(2))
     );
-    assert!(refused.unwrap_err().contains("status"));
+    assert!(refused.unwrap_err().text.contains("status"));
 
     let say: Say = Arc::new(|_: &str| {});
     let second = UpstreamProcess::spawn(&config(dir.path(), broker.port()), &say).unwrap_err();

@@ -67,219 +67,277 @@ pub struct CodeFacts {
     pub is_told: bool,
 }
 
+/// What is known of each, in the order of [`Code`].
+const FACTS: [(Code, CodeFacts); 24] = [
+    (
+        Code::IngestStalled,
+        CodeFacts {
+            name: "ingest-stalled",
+            severity: Severity::Degraded,
+            subject: "device",
+            when: "no record of a device has come for `stalled_periods` times its period; one for \
+                 all devices when none brings any, which is `failed`",
+            is_told: false,
+        },
+    ),
+    (
+        Code::PortLost,
+        CodeFacts {
+            name: "port-lost",
+            severity: Severity::Degraded,
+            subject: "port",
+            when: "a port of the config that was open is gone for `port_lost_after`",
+            is_told: false,
+        },
+    ),
+    (
+        Code::DeviceGaps,
+        CodeFacts {
+            name: "device-gaps",
+            severity: Severity::Degraded,
+            subject: "device",
+            when: "readings of a device were lost before the gateway had them",
+            is_told: false,
+        },
+    ),
+    (
+        Code::DeviceTwice,
+        CodeFacts {
+            name: "device-twice",
+            severity: Severity::Degraded,
+            subject: "device",
+            when: "a device has moved to another port three times while the one before was open",
+            is_told: false,
+        },
+    ),
+    (
+        Code::DevicesRefused,
+        CodeFacts {
+            name: "devices-refused",
+            severity: Severity::Degraded,
+            subject: "agent",
+            when: "a device was turned away because the table of devices is full",
+            is_told: false,
+        },
+    ),
+    (
+        Code::LedgerOpen,
+        CodeFacts {
+            name: "ledger-open",
+            severity: Severity::Degraded,
+            subject: "device",
+            when: "the sums of a device's ledger do not close for a minute",
+            is_told: false,
+        },
+    ),
+    (
+        Code::ClockUntrusted,
+        CodeFacts {
+            name: "clock-untrusted",
+            severity: Severity::Degraded,
+            subject: "clock",
+            when: "the gateway's clock is not trusted for a minute",
+            is_told: true,
+        },
+    ),
+    (
+        Code::Quarantine,
+        CodeFacts {
+            name: "quarantine",
+            severity: Severity::Degraded,
+            subject: "topic or store",
+            when: "readings were put into the topic `quarantine`, or damaged files into the folder",
+            is_told: false,
+        },
+    ),
+    (
+        Code::RecordsLost,
+        CodeFacts {
+            name: "records-lost",
+            severity: Severity::Degraded,
+            subject: "store",
+            when: "records that were durable cannot be read any more",
+            is_told: true,
+        },
+    ),
+    (
+        Code::RowsLeftOut,
+        CodeFacts {
+            name: "rows-left-out",
+            severity: Severity::Degraded,
+            subject: "engine",
+            when: "readings or rows of windows were left out",
+            is_told: false,
+        },
+    ),
+    (
+        Code::RowsDiffer,
+        CodeFacts {
+            name: "rows-differ",
+            severity: Severity::Failed,
+            subject: "engine",
+            when: "rows that were computed again are not those that the log has",
+            is_told: false,
+        },
+    ),
+    (
+        Code::StoreFailed,
+        CodeFacts {
+            name: "store-failed",
+            severity: Severity::Failed,
+            subject: "store",
+            when: "the log cannot be written",
+            is_told: true,
+        },
+    ),
+    (
+        Code::LogFull,
+        CodeFacts {
+            name: "log-full",
+            severity: Severity::Failed,
+            subject: "topic",
+            when: "a topic that drops nothing is full",
+            is_told: true,
+        },
+    ),
+    (
+        Code::LogNearFull,
+        CodeFacts {
+            name: "log-near-full",
+            severity: Severity::Degraded,
+            subject: "topic",
+            when: "a topic that drops nothing has used 80 % of its quota; over below 75 %",
+            is_told: true,
+        },
+    ),
+    (
+        Code::DiskLow,
+        CodeFacts {
+            name: "disk-low",
+            severity: Severity::Degraded,
+            subject: "store",
+            when: "the disk has less free than its reserve",
+            is_told: true,
+        },
+    ),
+    (
+        Code::DroppedUnsent,
+        CodeFacts {
+            name: "dropped-unsent",
+            severity: Severity::Degraded,
+            subject: "topic",
+            when: "records were dropped to make room that had not arrived where they were to go",
+            is_told: true,
+        },
+    ),
+    (
+        Code::CardWear,
+        CodeFacts {
+            name: "card-wear",
+            severity: Severity::Degraded,
+            subject: "store",
+            when: "the card lasts less than `card_years` at the rate at which it is written; over \
+                 when it lasts a tenth longer",
+            is_told: false,
+        },
+    ),
+    (
+        Code::BacklogHigh,
+        CodeFacts {
+            name: "backlog-high",
+            severity: Severity::Degraded,
+            subject: "destination",
+            when: "what waits for a destination has 80 % of the room that the log has for it; over \
+                 below 75 %",
+            is_told: false,
+        },
+    ),
+    (
+        Code::BrokerRefused,
+        CodeFacts {
+            name: "broker-refused",
+            severity: Severity::Degraded,
+            subject: "destination",
+            when: "the broker of a destination does not let the gateway in, does not take its \
+                 topics, or does not let it read the receiver's",
+            is_told: false,
+        },
+    ),
+    (
+        Code::BrokerAway,
+        CodeFacts {
+            name: "broker-away",
+            severity: Severity::Degraded,
+            subject: "destination",
+            when: "a destination has no connection for `broker_away_after`",
+            is_told: false,
+        },
+    ),
+    (
+        Code::ReceiverSilent,
+        CodeFacts {
+            name: "receiver-silent",
+            severity: Severity::Degraded,
+            subject: "destination",
+            when: "the broker is there and the receiver behind it is not, for `broker_away_after`",
+            is_told: false,
+        },
+    ),
+    (
+        Code::DeadLetters,
+        CodeFacts {
+            name: "dead-letters",
+            severity: Severity::Degraded,
+            subject: "destination",
+            when: "there are records that the broker of a destination does not take",
+            is_told: false,
+        },
+    ),
+    (
+        Code::LogCopied,
+        CodeFacts {
+            name: "log-copied",
+            severity: Severity::Degraded,
+            subject: "destination",
+            when: "the receiver has records of this log that another opening of it has sent",
+            is_told: true,
+        },
+    ),
+    (
+        Code::SourceFailed,
+        CodeFacts {
+            name: "source-failed",
+            severity: Severity::Degraded,
+            subject: "source",
+            when: "a source of tables has stopped, or waits for `broker_away_after`",
+            is_told: false,
+        },
+    ),
+];
+const _: () = {
+    let mut place = 0;
+    while place < FACTS.len() {
+        assert!(FACTS[place].0 as usize == place);
+        place += 1;
+    }
+};
+
 impl Code {
     /// In the order of the reading's way.
-    pub const ALL: [Self; 24] = [
-        Self::IngestStalled,
-        Self::PortLost,
-        Self::DeviceGaps,
-        Self::DeviceTwice,
-        Self::DevicesRefused,
-        Self::LedgerOpen,
-        Self::ClockUntrusted,
-        Self::Quarantine,
-        Self::RecordsLost,
-        Self::RowsLeftOut,
-        Self::RowsDiffer,
-        Self::StoreFailed,
-        Self::LogFull,
-        Self::LogNearFull,
-        Self::DiskLow,
-        Self::DroppedUnsent,
-        Self::CardWear,
-        Self::BacklogHigh,
-        Self::BrokerRefused,
-        Self::BrokerAway,
-        Self::ReceiverSilent,
-        Self::DeadLetters,
-        Self::LogCopied,
-        Self::SourceFailed,
-    ];
+    pub const ALL: [Self; FACTS.len()] = {
+        let mut all = [Self::IngestStalled; FACTS.len()];
+        let mut place = 0;
+        while place < all.len() {
+            all[place] = FACTS[place].0;
+            place += 1;
+        }
+        all
+    };
 
     /// Its facts.
     #[must_use]
     pub fn facts(self) -> CodeFacts {
-        let (name, severity, subject, when, is_told) = match self {
-            Self::IngestStalled => (
-                "ingest-stalled",
-                Severity::Degraded,
-                "device",
-                "no record of a device has come for `stalled_periods` times its period; one for \
-                 all devices when none brings any, which is `failed`",
-                false,
-            ),
-            Self::PortLost => (
-                "port-lost",
-                Severity::Degraded,
-                "port",
-                "a port of the config that was open is gone for `port_lost_after`",
-                false,
-            ),
-            Self::DeviceGaps => (
-                "device-gaps",
-                Severity::Degraded,
-                "device",
-                "readings of a device were lost before the gateway had them",
-                false,
-            ),
-            Self::DeviceTwice => (
-                "device-twice",
-                Severity::Degraded,
-                "device",
-                "a device has moved to another port three times while the one before was open",
-                false,
-            ),
-            Self::DevicesRefused => (
-                "devices-refused",
-                Severity::Degraded,
-                "agent",
-                "a device was turned away because the table of devices is full",
-                false,
-            ),
-            Self::LedgerOpen => (
-                "ledger-open",
-                Severity::Degraded,
-                "device",
-                "the sums of a device's ledger do not close for a minute",
-                false,
-            ),
-            Self::ClockUntrusted => (
-                "clock-untrusted",
-                Severity::Degraded,
-                "clock",
-                "the gateway's clock is not trusted for a minute",
-                true,
-            ),
-            Self::Quarantine => (
-                "quarantine",
-                Severity::Degraded,
-                "topic or store",
-                "readings were put into the topic `quarantine`, or damaged files into the folder",
-                false,
-            ),
-            Self::RecordsLost => (
-                "records-lost",
-                Severity::Degraded,
-                "store",
-                "records that were durable cannot be read any more",
-                true,
-            ),
-            Self::RowsLeftOut => (
-                "rows-left-out",
-                Severity::Degraded,
-                "engine",
-                "readings or rows of windows were left out",
-                false,
-            ),
-            Self::RowsDiffer => (
-                "rows-differ",
-                Severity::Failed,
-                "engine",
-                "rows that were computed again are not those that the log has",
-                false,
-            ),
-            Self::StoreFailed => (
-                "store-failed",
-                Severity::Failed,
-                "store",
-                "the log cannot be written",
-                true,
-            ),
-            Self::LogFull => (
-                "log-full",
-                Severity::Failed,
-                "topic",
-                "a topic that drops nothing is full",
-                true,
-            ),
-            Self::LogNearFull => (
-                "log-near-full",
-                Severity::Degraded,
-                "topic",
-                "a topic that drops nothing has used 80 % of its quota; over below 75 %",
-                true,
-            ),
-            Self::DiskLow => (
-                "disk-low",
-                Severity::Degraded,
-                "store",
-                "the disk has less free than its reserve",
-                true,
-            ),
-            Self::DroppedUnsent => (
-                "dropped-unsent",
-                Severity::Degraded,
-                "topic",
-                "records were dropped to make room that had not arrived where they were to go",
-                true,
-            ),
-            Self::CardWear => (
-                "card-wear",
-                Severity::Degraded,
-                "store",
-                "the card lasts less than `card_years` at the rate at which it is written; over \
-                 when it lasts a tenth longer",
-                false,
-            ),
-            Self::BacklogHigh => (
-                "backlog-high",
-                Severity::Degraded,
-                "destination",
-                "what waits for a destination has 80 % of the room that the log has for it; over \
-                 below 75 %",
-                false,
-            ),
-            Self::BrokerRefused => (
-                "broker-refused",
-                Severity::Degraded,
-                "destination",
-                "the broker of a destination does not let the gateway in, does not take its \
-                 topics, or does not let it read the receiver's",
-                false,
-            ),
-            Self::BrokerAway => (
-                "broker-away",
-                Severity::Degraded,
-                "destination",
-                "a destination has no connection for `broker_away_after`",
-                false,
-            ),
-            Self::ReceiverSilent => (
-                "receiver-silent",
-                Severity::Degraded,
-                "destination",
-                "the broker is there and the receiver behind it is not, for `broker_away_after`",
-                false,
-            ),
-            Self::DeadLetters => (
-                "dead-letters",
-                Severity::Degraded,
-                "destination",
-                "there are records that the broker of a destination does not take",
-                false,
-            ),
-            Self::LogCopied => (
-                "log-copied",
-                Severity::Degraded,
-                "destination",
-                "the receiver has records of this log that another opening of it has sent",
-                true,
-            ),
-            Self::SourceFailed => (
-                "source-failed",
-                Severity::Degraded,
-                "source",
-                "a source of tables has stopped, or waits for `broker_away_after`",
-                false,
-            ),
-        };
-        CodeFacts {
-            name,
-            severity,
-            subject,
-            when,
-            is_told,
-        }
+        FACTS[self as usize].1
     }
 
     /// As it is written.

@@ -125,10 +125,10 @@ fn one_that_sends_each_second_is_back_however_short_the_limit() {
     };
     for (silent, told) in [(2, false), (3, true), (4, true)] {
         let mut alarms = alarms(rules.clone());
-        run(&mut alarms, (0, 10), |s| one(s));
+        run(&mut alarms, (0, 10), one);
         run(&mut alarms, (10, 10 + silent), |_| one(9));
         assert_eq!(alarms.active().count() == 1, told, "{silent}");
-        run(&mut alarms, (20, 23), |s| one(s));
+        run(&mut alarms, (20, 23), one);
         assert_eq!(active(&alarms), [], "{silent}");
     }
 }

@@ -60,7 +60,7 @@ impl Gateway {
         let Some(job) = self.queries.get_mut(&id) else {
             return;
         };
-        match job.next() {
+        match job.next_fetch() {
             Some((at, from, _)) => self.fetch(at, from, Reader::Query(id)),
             None => {
                 if let Some(job) = self.queries.remove(&id) {

@@ -109,12 +109,7 @@ impl Gateway {
             last_fetch: 0,
             draining: false,
             stopped: false,
-            effects: start
-                .notes
-                .into_iter()
-                .map(Note)
-                .map(Effect::Note)
-                .collect(),
+            effects: start.notes.into_iter().map(told).collect(),
             config,
         };
         gateway.begin(&store.losses, now);
@@ -128,6 +123,10 @@ impl Gateway {
         self.share_base();
         self.advance(now);
     }
+}
+
+fn told(text: String) -> Effect {
+    Effect::Note(Note(text))
 }
 
 /// Retention, and the streams that an operator has dropped: their rows go.

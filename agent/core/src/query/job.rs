@@ -101,12 +101,12 @@ impl Job {
         }
     }
 
-    /// The next read of the log, as [`Scan::next`].
-    pub fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+    /// The next read of the log, as [`Scan::next_fetch`].
+    pub fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
         match &mut self.of {
-            Of::Rolling(_, _, scan) => scan.next(),
-            Of::Rollup(_, scan) => scan.next(),
-            Of::Readings(scan) => scan.next(),
+            Of::Rolling(_, _, scan) => scan.next_fetch(),
+            Of::Rollup(_, scan) => scan.next_fetch(),
+            Of::Readings(scan) => scan.next_fetch(),
         }
     }
 
@@ -133,7 +133,7 @@ impl Job {
         self.complete_from = self.complete_from.max(Some(complete_from));
     }
 
-    /// The answer, once [`Job::next`] has nothing more.
+    /// The answer, once [`Job::next_fetch`] has nothing more.
     ///
     /// # Errors
     /// A sentence, where there are too many readings of one time.
@@ -161,7 +161,7 @@ impl Job {
                 answer["preliminary"] = json!(live.time >= *watermark);
             }
             Of::Rollup(size, scan) => {
-                let (windows, _, _) = scan.finish().finish();
+                let windows = scan.finish().finish().windows;
                 let lines = windows.iter().flatten().map(|(start, figures)| {
                     let end = EventTime(start.0.saturating_add(size.0));
                     let mut line = json!({ "start": time_value(*start), "end": time_value(end) });

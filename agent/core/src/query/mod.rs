@@ -41,7 +41,7 @@ pub use self::plan::{
 pub use self::rollup::{RollupColumns, RollupFold, RollupSource, rollup_of};
 pub use self::rows::{RowsFold, RowsGot};
 pub use self::scan::{Fold, RowFold, RowsScan, Scan};
-pub use self::windows::{WholeFold, WindowsFold, WindowsWant};
+pub use self::windows::{WholeFold, WindowsFold, WindowsGot, WindowsWant};
 
 use crate::follow::FollowRequest;
 use crate::units::{EventTime, Span};

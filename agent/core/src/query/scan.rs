@@ -128,7 +128,7 @@ impl<F: Fold> Scan<F> {
 
     /// The next read of the log, up to before the second offset; `None` when the fold is
     /// complete. The same until [`Scan::on_blocks`].
-    pub fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+    pub fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
         let read = self.way.next(self.fold.range())?;
         Some((read.at, read.first, read.end))
     }
@@ -211,7 +211,7 @@ impl<F: Fold> Scan<F> {
         &self.fold
     }
 
-    /// What the fold holds, once [`Scan::next`] has nothing more.
+    /// What the fold holds, once [`Scan::next_fetch`] has nothing more.
     #[must_use]
     pub fn finish(self) -> F {
         self.fold
@@ -255,8 +255,8 @@ impl<F: RowFold> RowsScan<F> {
         }
     }
 
-    /// As [`Scan::next`].
-    pub fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+    /// As [`Scan::next_fetch`].
+    pub fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
         let read = self.way.next(self.fold.range())?;
         Some((read.at, read.first, read.end))
     }

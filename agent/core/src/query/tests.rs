@@ -222,14 +222,14 @@ fn windows_leave_whole_ones_out_at_the_limit() {
         for time in [95, 5, 55, 15, 6, 25, 99] {
             give(&mut fold, 0, time, time);
         }
-        let (windows, covered, left_out) = fold.finish();
-        let counts = windows[0]
+        let got = fold.finish();
+        let counts = got.windows[0]
             .iter()
             .map(|(start, figures)| (start.0, figures.values().count));
         (
             counts.collect::<Vec<_>>(),
-            (covered.start.0, covered.end.0),
-            left_out,
+            (got.covered.start.0, got.covered.end.0),
+            got.left_out,
         )
     };
     let whole = vec![(0, 2), (10, 1), (20, 1), (50, 1), (90, 2)];
@@ -282,7 +282,7 @@ fn a_scan_hands_over_what_is_wanted_and_nothing_twice() {
         });
         let mut scan = Scan::new([key(1)], reads, from_the_end, fold);
         let mut reads = 0;
-        while let Some((at, _, _)) = scan.next() {
+        while let Some((at, _, _)) = scan.next_fetch() {
             assert_eq!(at, AT);
             scan.on_blocks(&stored);
             reads += 1;
@@ -307,7 +307,7 @@ fn a_scan_passes_over_what_cannot_matter_any_more() {
     let fold = ColumnsFold::new([key(1)], want(0, 10, 2, true));
     let mut scan = Scan::new([key(1)], reads, true, fold);
     let mut asked = Vec::new();
-    while let Some((_, first, _)) = scan.next() {
+    while let Some((_, first, _)) = scan.next_fetch() {
         asked.push(first.0);
         let mut appender = Appender::readings(AT, Epoch(1), first);
         appender.push_reading(&series(1), &record(first.0 as i64, 0), Mono(0));

@@ -37,6 +37,17 @@ pub struct WindowsFold {
     left_out: bool,
 }
 
+/// Windows by their starts.
+#[derive(Debug)]
+pub struct WindowsGot {
+    /// Of each channel those with a reading.
+    pub windows: Vec<Vec<(EventTime, Figures)>>,
+    /// The part of the range that is complete.
+    pub covered: Range<EventTime>,
+    /// There are windows outside of it.
+    pub left_out: bool,
+}
+
 impl WindowsFold {
     /// Windows of so many channels.
     #[must_use]
@@ -51,12 +62,14 @@ impl WindowsFold {
         }
     }
 
-    /// Of each channel the windows with a reading; then the part of the range that is
-    /// complete, and whether there are windows outside of it.
     #[must_use]
-    pub fn finish(mut self) -> (Vec<Vec<(EventTime, Figures)>>, Range<EventTime>, bool) {
+    pub fn finish(mut self) -> WindowsGot {
         self.trim();
-        (self.windows, self.range.0..self.range.1, self.left_out)
+        WindowsGot {
+            windows: self.windows,
+            covered: self.range.0..self.range.1,
+            left_out: self.left_out,
+        }
     }
 
     fn trim(&mut self) {

@@ -37,7 +37,7 @@ use crate::devlog::DeviceLogs;
 use crate::local::{Asked, LocalSocket};
 use crate::ports::{MonoClock, Ports, Say};
 use crate::reads::{PLANS_MAX, Reads};
-use crate::store::{LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy};
+use crate::store::{Answer, LogStore, OpenError, StorageThread, StoreSettings, SyncPolicy};
 
 /// Events that may wait per channel; above it their sources wait.
 const EVENTS_MAX: usize = 256;
@@ -90,16 +90,7 @@ impl Agent {
         let (plans, planned) = mpsc::channel(PLANS_MAX);
         let (asked, questions) = mpsc::channel(EVENTS_MAX);
         let reads = Reads::new(asked.clone(), plans, store.reads());
-        let (store_sender, store_events) = mpsc::unbounded_channel();
-        let store = StorageThread::spawn(
-            Box::new(store),
-            sync_policy(config.log.sync),
-            move |answer| {
-                // The loop has ended: nobody waits for this answer.
-                let _ = store_sender.send(answer);
-            },
-        );
-        let store = store.map_err(|error| format!("the storage thread did not start: {error}"))?;
+        let (store, store_events) = spawn_store(store, &config.log)?;
         let (port_sender, port_events) = mpsc::channel(EVENTS_MAX);
         let ports = Ports::spawn(
             places::port_configs(&config.device_ports),
@@ -203,6 +194,20 @@ impl Agent {
 
 fn ended(result: Result<Result<(), String>, tokio::task::JoinError>) -> Result<(), String> {
     result.unwrap_or_else(|error| Err(format!("the agent's loop broke: {error}")))
+}
+
+/// The thread of the store, and what it says.
+fn spawn_store(
+    store: LogStore,
+    config: &LogConfig,
+) -> Result<(StorageThread, mpsc::UnboundedReceiver<Answer>), String> {
+    let (says, said) = mpsc::unbounded_channel();
+    let thread = StorageThread::spawn(Box::new(store), sync_policy(config.sync), move |answer| {
+        // The loop has ended: nobody waits for this answer.
+        let _ = says.send(answer);
+    });
+    let thread = thread.map_err(|error| format!("the storage thread did not start: {error}"))?;
+    Ok((thread, said))
 }
 
 /// Opens the log. A disk that is full is waited for: it may be emptied by others,

@@ -125,7 +125,11 @@ mod tests {
         let entry = |n: usize| CatalogEntry {
             key: ChannelKey {
                 uid: DeviceUid((n as u64 / 2).to_be_bytes()),
-                channel: if n % 2 == 0 { "a".into() } else { "b".into() },
+                channel: if n.is_multiple_of(2) {
+                    "a".into()
+                } else {
+                    "b".into()
+                },
             },
             device: format!("d{}", n / 2).into(),
             unit: "".into(),

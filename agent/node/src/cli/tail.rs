@@ -116,7 +116,10 @@ fn follow(args: &TailArgs) -> Result<(), End> {
     for row in last {
         shown.line(&row)?;
     }
-    while !args.no_follow {
+    if args.no_follow {
+        return Ok(());
+    }
+    loop {
         let answer = follower.answer(FOLLOW_LINES_MAX, Span(FOLLOW_WAIT_MAX_US))?;
         shown.names.refresh(target, &answer);
         for gap in answer["gaps"].as_array().into_iter().flatten() {
@@ -132,7 +135,6 @@ fn follow(args: &TailArgs) -> Result<(), End> {
             let _ = writeln!(io::stderr(), "forebay: the stream goes on as {name}");
         }
     }
-    Ok(())
 }
 
 /// The last lines before `heads` that pass the filters, oldest first.
@@ -144,7 +146,10 @@ fn last_lines(
 ) -> Result<Vec<Value>, Failure> {
     let wanted = usize::from(args.lines);
     let mut back = u64::from(args.lines).saturating_mul(2).max(64);
-    while wanted > 0 {
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
+    loop {
         let begins = |head: &Offset| Offset(head.0.saturating_sub(back));
         let starts: BTreeMap<_, _> = heads.iter().map(|(at, head)| (*at, begins(head))).collect();
         let is_all = back >= BACK_MAX || starts.values().all(|start| start.0 == 0);
@@ -158,7 +163,6 @@ fn last_lines(
         }
         back = back.saturating_mul(BACK_GROWS).min(BACK_MAX);
     }
-    Ok(Vec::new())
 }
 
 /// Of what stands between `starts` and `heads`, the last of each partition that pass.

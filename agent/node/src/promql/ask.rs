@@ -83,9 +83,11 @@ impl<S: Source> Asked<S> {
         let text = form.get("query").unwrap_or_default();
         let lookback = positive(form, "lookback_delta")?.unwrap_or(LOOKBACK_MS);
         let with_rollups = form.get("rollups") != Some("off");
-        let plan = plan_until(text, times, lookback).map_err(|error| match error {
-            QueryError::BadData(text) => invalid("query", &text),
-            other => other,
+        let plan = plan_until(text, times, lookback).map_err(|error| {
+            if let QueryError::BadData(text) = &error {
+                return invalid("query", text);
+            }
+            error
         })?;
         let time = positive(form, "timeout")?.and_then(|millis| u64::try_from(millis).ok());
         let time = Duration::from_millis(time.unwrap_or(QUERY_TIMEOUT_MS).min(QUERY_TIMEOUT_MS));

@@ -14,7 +14,7 @@ const READ_AT_ONCE_BYTES: usize = 256 * 1024;
 
 /// What asks for reads of the log.
 pub(super) trait Asks {
-    fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)>;
+    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)>;
 
     /// Times that matter still.
     fn times(&self) -> (EventTime, EventTime);
@@ -24,8 +24,8 @@ pub(super) trait Asks {
 }
 
 impl<F: Fold> Asks for Scan<F> {
-    fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        Self::next(self)
+    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+        Self::next_fetch(self)
     }
 
     fn times(&self) -> (EventTime, EventTime) {
@@ -38,8 +38,8 @@ impl<F: Fold> Asks for Scan<F> {
 }
 
 impl<F: RowFold> Asks for RowsScan<F> {
-    fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        Self::next(self)
+    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+        Self::next_fetch(self)
     }
 
     fn times(&self) -> (EventTime, EventTime) {
@@ -52,8 +52,8 @@ impl<F: RowFold> Asks for RowsScan<F> {
 }
 
 impl Asks for Job {
-    fn next(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        Self::next(self)
+    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+        Self::next_fetch(self)
     }
 
     fn times(&self) -> (EventTime, EventTime) {
@@ -76,7 +76,7 @@ pub(super) fn drive(
     stopped: &Stopped,
 ) -> Result<u64, ReadError> {
     let mut missing = 0;
-    while let Some((at, first, end)) = asks.next() {
+    while let Some((at, first, end)) = asks.next_fetch() {
         if stopped.is_set() {
             return Err(ReadError::Stopped);
         }

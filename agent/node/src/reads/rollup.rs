@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use forebay_core::query::{
-    Figures, Plan, PlanRows, RollupColumns, RollupFold, RollupSource, RowsScan, Scan, WindowsFold,
-    WindowsWant, rollup_of,
+    Plan, PlanRows, RollupColumns, RollupFold, RollupSource, RowsScan, Scan, WindowsFold,
+    WindowsGot, WindowsWant, rollup_of,
 };
 use forebay_core::units::{EventTime, Span};
 
@@ -35,7 +35,7 @@ fn from_readings(
     stopped: &Stopped,
 ) -> Result<RollupGot, ReadError> {
     let read = read_windows(log, &plan, plan.range.clone(), want, stopped)?;
-    let columns = plan.channels.iter().zip(&read.windows);
+    let columns = plan.channels.iter().zip(&read.got.windows);
     let columns = columns.map(|(channel, windows)| {
         rollup_of(channel.key.clone(), windows, want.size, channel.watermark)
     });
@@ -43,8 +43,8 @@ fn from_readings(
         columns: columns.collect(),
         source: RollupSource::Readings,
         complete_from: plan.complete_from,
-        left_out: read.left_out,
-        covered: read.covered,
+        left_out: read.got.left_out,
+        covered: read.got.covered,
         behind: plan.behind,
         missing: read.missing,
     })
@@ -52,9 +52,7 @@ fn from_readings(
 
 /// Windows over the readings of a part of the range.
 struct Read {
-    windows: Vec<Vec<(EventTime, Figures)>>,
-    covered: Range<EventTime>,
-    left_out: bool,
+    got: WindowsGot,
     missing: u64,
 }
 
@@ -77,11 +75,8 @@ fn read_windows(
     let keys = plan.channels.iter().map(|channel| channel.key.clone());
     let mut scan = Scan::new(keys, plan.reads.iter().copied(), false, fold);
     let missing = drive(log, &mut scan, None, stopped)?;
-    let (windows, covered, left_out) = scan.finish().finish();
     Ok(Read {
-        windows,
-        covered,
-        left_out,
+        got: scan.finish().finish(),
         missing,
     })
 }
@@ -121,7 +116,7 @@ fn from_rows(
     if from < plan.range.end {
         let read = read_windows(log, &plan, from..plan.range.end, want, stopped)?;
         missing += read.missing;
-        for (columns, windows) in out.iter_mut().zip(&read.windows) {
+        for (columns, windows) in out.iter_mut().zip(&read.got.windows) {
             let behind = columns.ends.last().copied().unwrap_or(i64::MIN);
             let first = windows.partition_point(|(start, _)| start.0 < behind);
             columns.append(&windows[first..], want.size, |_| false);

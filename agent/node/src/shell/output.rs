@@ -157,19 +157,21 @@ impl Column {
 
     /// The cell of CSV.
     fn raw(&self, answer: &Value, row: &Value) -> String {
-        match self.value(answer, row) {
-            Value::Null => self.missing.to_owned(),
-            Value::Array(list) if self.kind == Kind::Length => list.len().to_string(),
-            value => raw(value),
+        let value = self.value(answer, row);
+        match value.as_array().filter(|_| self.kind == Kind::Length) {
+            Some(list) => list.len().to_string(),
+            None if value.is_null() => self.missing.to_owned(),
+            None => raw(value),
         }
     }
 
     /// The cell for a person.
     fn text(&self, answer: &Value, row: &Value) -> (String, Tone) {
         let value = self.value(answer, row);
-        let text = match value {
-            Value::Null if !self.missing.is_empty() => self.missing.to_owned(),
-            value => shown_as(self.kind, value),
+        let text = if value.is_null() && !self.missing.is_empty() {
+            self.missing.to_owned()
+        } else {
+            shown_as(self.kind, value)
         };
         let tone = match self.kind {
             Kind::State | Kind::Flag | Kind::Mark(_) => Tone::of(&text),

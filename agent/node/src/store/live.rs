@@ -67,6 +67,9 @@ pub(super) struct LiveBlocks {
     index: RwLock<BTreeMap<BlockKey, Stands>>,
 }
 
+/// Takes a block, where it ends, its times and its bytes; false: no more.
+pub(super) type Visit<'a> = dyn FnMut(BlockKey, Offset, (EventTime, EventTime), &[u8]) -> bool + 'a;
+
 impl LiveBlocks {
     fn index(&self) -> RwLockReadGuard<'_, BTreeMap<BlockKey, Stands>> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
@@ -89,12 +92,7 @@ impl LiveBlocks {
     }
 
     /// The same with the end of each block, its times and its bytes where they stand.
-    pub(super) fn each(
-        &self,
-        at: TopicPartition,
-        from: Offset,
-        visit: &mut dyn FnMut(BlockKey, Offset, (EventTime, EventTime), &[u8]) -> bool,
-    ) -> bool {
+    pub(super) fn each(&self, at: TopicPartition, from: Offset, visit: &mut Visit<'_>) -> bool {
         let index = self.index();
         let key = |base, chunk| BlockKey { at, base, chunk };
         let before = index.range(key(Offset(0), 0)..=key(from, u16::MAX));

@@ -4,6 +4,7 @@
 //! where more meet than the query allows, it is an error and never a choice.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::super::ast::{Binary, BinaryOp, Cardinality, Grid, Matching};
 use super::super::data::Series;
@@ -61,48 +62,35 @@ impl Eval<'_> {
         let mut partner: Vec<Option<usize>> = vec![None; keys.count];
         let mut taken: Vec<Option<usize>> = vec![None; keys.count];
         for step in 0..grid.count {
-            partner.fill(None);
             taken.fill(None);
-            for (place, series) in one.iter().enumerate() {
-                if series.values[step].is_none() {
-                    continue;
-                }
-                if let Some(other) = partner[keys.right[place]].replace(place) {
-                    let side = if swapped { "left" } else { "right" };
-                    return Err(many_to_many(side, &one[other].labels, &one[place].labels));
-                }
-            }
+            find_partners(&mut partner, (one, &keys.right), step).map_err(|(a, b)| {
+                let side = if swapped { "left" } else { "right" };
+                many_to_many(side, &one[a].labels, &one[b].labels)
+            })?;
             for (place, series) in many.iter().enumerate() {
                 let key = keys.left[place];
                 let (Some(value), Some(found)) = (series.values[step], partner[key]) else {
                     continue;
                 };
                 let other = one[found].values[step].unwrap_or(f64::NAN);
-                let (left, right) = if swapped {
+                let sides = if swapped {
                     (other, value)
                 } else {
                     (value, other)
                 };
-                let Some(result) = kept(binary, (left, right), left) else {
+                let Some(result) = kept(binary, sides, sides.0) else {
                     continue;
                 };
-                if binary.cardinality == Cardinality::OneToOne
-                    && taken[key].replace(place).is_some()
-                {
-                    return Err(QueryError::Execution(
-                        "multiple matches for labels: many-to-one matching must be explicit \
-                         (group_left/group_right)"
-                            .to_owned(),
-                    ));
+                let is_taken = taken[key].replace(place).is_some();
+                if is_taken && binary.cardinality == Cardinality::OneToOne {
+                    return Err(not_one_to_one());
                 }
-                let values = match joined.get_mut(&(place, found)) {
-                    Some(values) => values,
-                    None => {
+                let values = match joined.entry((place, found)) {
+                    Entry::Occupied(values) => values.into_mut(),
+                    Entry::Vacant(vacant) => {
                         self.budget.hold(grid.count)?;
                         order.push((place, found));
-                        joined
-                            .entry((place, found))
-                            .or_insert_with(|| vec![None; grid.count])
+                        vacant.insert(vec![None; grid.count])
                     }
                 };
                 values[step] = Some(result);
@@ -122,6 +110,33 @@ impl Eval<'_> {
             )
         })
     }
+}
+
+fn not_one_to_one() -> QueryError {
+    let text = "multiple matches for labels: many-to-one matching must be explicit \
+                (group_left/group_right)";
+    QueryError::Execution(text.to_owned())
+}
+
+/// The series that stands for each key at a step.
+///
+/// # Errors
+/// Two that have the same.
+fn find_partners(
+    partner: &mut [Option<usize>],
+    (one, keys): (&[Series], &[usize]),
+    step: usize,
+) -> Result<(), (usize, usize)> {
+    partner.fill(None);
+    for (place, series) in one.iter().enumerate() {
+        if series.values[step].is_none() {
+            continue;
+        }
+        if let Some(other) = partner[keys[place]].replace(place) {
+            return Err((other, place));
+        }
+    }
+    Ok(())
 }
 
 /// Values of a pair of series, by their places on the side of many and of one.

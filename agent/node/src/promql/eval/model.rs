@@ -25,15 +25,25 @@ pub(super) fn over_time(
         OverTime::Max => values().fold(f64::NEG_INFINITY, f64::max),
         OverTime::Last => last.1,
         OverTime::First => first.1,
-        OverTime::Increase if inside.len() > 1 => {
+        OverTime::Increase | OverTime::Delta if inside.len() < 2 => return None,
+        OverTime::Increase => {
             let falls = inside.windows(2).filter(|pair| pair[1].1 < pair[0].1);
             let change = last.1 - first.1 + falls.map(|pair| pair[0].1).sum::<f64>();
             change * stretched(&inside, end, range, Some((first.1, change)))
         }
-        OverTime::Delta if inside.len() > 1 => {
-            (last.1 - first.1) * stretched(&inside, end, range, None)
-        }
-        _ => return None,
+        OverTime::Delta => (last.1 - first.1) * stretched(&inside, end, range, None),
+        OverTime::Stddev
+        | OverTime::Stdvar
+        | OverTime::Quantile
+        | OverTime::Present
+        | OverTime::Absent
+        | OverTime::Rate
+        | OverTime::Irate
+        | OverTime::Idelta
+        | OverTime::Changes
+        | OverTime::Resets
+        | OverTime::Deriv
+        | OverTime::PredictLinear => return None,
     })
 }
 

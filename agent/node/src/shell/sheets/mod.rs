@@ -48,7 +48,7 @@ mod tests {
     use crate::shell::docs;
 
     /// What stands before the columns.
-    const HEAD: &str = include_str!("head.md");
+    const HEAD: &str = include_str!("head.txt");
 
     #[test]
     fn docs_of_columns_are_current() {

@@ -1,3 +1,5 @@
+//! What the live view makes of answers of an agent, given by hand.
+
 use serde_json::json;
 
 use super::*;
