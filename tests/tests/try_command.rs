@@ -69,7 +69,7 @@ fn a_run_ends_with_the_code_it_promises() {
             WINDOW.to_owned(),
             format!("{{}}\n{good}"),
             &["--strict"],
-            4,
+            1,
             1,
             "in:1:",
         ),

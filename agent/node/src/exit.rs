@@ -18,19 +18,16 @@ pub enum Exit {
     Unreachable = 3,
     /// It was done, and what was looked at is not all right.
     Found = 4,
-    /// What is computed twice differs.
-    Fault = 5,
 }
 
 impl Exit {
     /// All of them, by number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::Ok,
         Self::Failed,
         Self::Usage,
         Self::Unreachable,
         Self::Found,
-        Self::Fault,
     ];
 
     /// The number that the shell sees.
@@ -59,10 +56,6 @@ impl Exit {
                 "done to the end, and what was looked at is not all right: bad lines of an input, \
                  damage in a log, rows that differ, offsets that are not proven, a check that fails"
             }
-            Self::Fault => {
-                "what `forebay try` computed twice differs, or a restart lost something: a defect \
-                 to report"
-            }
         }
     }
 
@@ -80,7 +73,9 @@ impl Exit {
             let _ = writeln!(out, "| {} | {} |", exit.number(), exit.about());
         }
         out.push_str(
-            "\nA command that a signal ends (Ctrl-C, `kill`) has the shell's own code for that, \
+            "\n`forebay try` asks nobody, and keeps what its users know: 1 also says that a line was \
+             bad (`--strict`), and 3 that what it computed twice differs, a defect to report.\n\
+             \nA command that a signal ends (Ctrl-C, `kill`) has the shell's own code for that, \
              but for those that run until a signal ends them (`run`, `upstream`, `demo`, `top`): \
              these end with 0.\n",
         );
@@ -91,7 +86,7 @@ impl Exit {
     #[must_use]
     pub fn help() -> String {
         "Exit codes: 0 done; 1 failed; 2 wrong command line or config; 3 nobody answers at the \
-         socket;\n4 a check found something; 5 results differ (forebay try). More: \
+         socket;\n4 a check found something. More: \
          agent/node/docs/exit-codes.md"
             .to_owned()
     }

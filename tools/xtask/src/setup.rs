@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn the_words_for_a_missing_program_say_what_and_how() {
-        let text = by_hand(&[&PROGRAMS[1]], "no root");
+        let broker = PROGRAMS.iter().find(|one| one.name == "mosquitto");
+        let text = by_hand(&[broker.unwrap()], "no root");
         assert!(text.contains("mosquitto"), "{text}");
         assert!(text.contains("sudo apt-get install"), "{text}");
     }

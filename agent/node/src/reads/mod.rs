@@ -380,3 +380,6 @@ fn check_rows(rows_max: usize) -> Result<(), ReadError> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;

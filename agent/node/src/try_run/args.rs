@@ -29,8 +29,8 @@ Input, one per line (time also as whole microseconds):
 or CSV with the header device,channel,time,value
 
 Results go to stdout, one JSON object per line; bad lines and a summary to stderr.
-Exit code: 0; 4 with --strict when a line was bad; 2 when the config or an input cannot be used;
-5 when recovery after a crash line gave other output than before.")]
+Exit code: 0; 1 with --strict when a line was bad; 2 when the config or an input cannot be used;
+3 when recovery after a crash line gave other output than before.")]
 pub struct TryArgs {
     /// Config with `[engine]`, `[[window]]`, `[[table]]` and `[[join]]`
     #[arg(long, value_name = "FILE")]

@@ -34,6 +34,8 @@ use self::output::{Output, OutputError};
 use self::run::{Pace, Run, Work};
 use self::source::Source;
 
+/// A fault of the program itself: recovery gave something else than before.
+const EXIT_FAULT: u8 = 3;
 /// Bytes of output that are gathered before they are written.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
@@ -55,7 +57,7 @@ pub fn run(args: &TryArgs) -> ExitCode {
         }
         Err(stop) => {
             let _ = writeln!(errors, "forebay: {stop}");
-            stop.exit().into()
+            ExitCode::from(stop.code())
         }
     }
 }
@@ -73,13 +75,13 @@ enum Stop {
 }
 
 impl Stop {
-    fn exit(&self) -> Exit {
+    fn code(&self) -> u8 {
         match self {
             Self::Config(_)
             | Self::Input(..)
             | Self::State(_)
-            | Self::Output(OutputError::Io(_)) => Exit::Usage,
-            Self::Recovery(_) | Self::Output(OutputError::Differs { .. }) => Exit::Fault,
+            | Self::Output(OutputError::Io(_)) => Exit::Usage.number(),
+            Self::Recovery(_) | Self::Output(OutputError::Differs { .. }) => EXIT_FAULT,
         }
     }
 }
@@ -127,7 +129,7 @@ fn try_run(args: &TryArgs, out: &mut dyn Write, errors: &mut dyn Write) -> Resul
     let rejected = run.rejected();
     let _ = summary::write(args.summary, &run.engine, rejected, run.errors);
     let bad = args.strict && rejected > 0;
-    let exit = if bad { Exit::Found } else { Exit::Ok };
+    let exit = if bad { Exit::Failed } else { Exit::Ok };
     Ok(exit.into())
 }
 

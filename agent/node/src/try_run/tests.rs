@@ -175,7 +175,7 @@ fn bad_lines_are_named_counted_and_skipped() {
     assert_eq!(last_json(&errors)["rejected"], 2);
     assert_eq!(code, ExitCode::SUCCESS);
     args.strict = true;
-    assert_eq!(done(&args).2, ExitCode::from(crate::exit::Exit::Found));
+    assert_eq!(done(&args).2, ExitCode::from(crate::exit::Exit::Failed));
 }
 
 #[test]
