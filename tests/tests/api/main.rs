@@ -40,7 +40,8 @@ impl Rig {
              [api]\nlisten = \"127.0.0.1:{port}\"\n{more}\n"
         );
         fs::write(dir.path().join("c.toml"), text).unwrap();
-        let mut running = Running::forebay("agent", &["run", "--config", "c.toml"], dir.path());
+        let args = ["run", "--config", &config_of(&dir)];
+        let mut running = Running::forebay("agent", &args, dir.path());
         wait::until("the agent is ready", LIMIT, || {
             running.must_run();
             let got = get(port, "/readyz").map_err(|error| error.to_string())?;
@@ -65,7 +66,7 @@ impl Rig {
         fs::write(&path, csv).unwrap();
         let path = path.to_str().unwrap();
         ask(
-            &["ingest", "--config", "c.toml", "--input", path],
+            &["ingest", "--config", &config_of(&self.dir), "--input", path],
             self.dir.path(),
         )
         .unwrap();
@@ -77,6 +78,10 @@ impl Rig {
                 .ok_or(status)
         });
     }
+}
+
+fn config_of(dir: &tempfile::TempDir) -> String {
+    dir.path().join("c.toml").to_str().unwrap().to_owned()
 }
 
 fn get(port: u16, path: &str) -> std::io::Result<String> {
@@ -108,11 +113,7 @@ fn the_api_keeps_to_its_document() {
         .arg(format!("http://127.0.0.1:{}/api/v1/openapi.json", rig.port))
         .args(["--url", &format!("http://127.0.0.1:{}", rig.port)])
         .args(["--max-examples", EXAMPLES])
-        .args([
-            "--generation-deterministic",
-            "--generation-database",
-            "none",
-        ])
+        .arg("--generation-deterministic")
         .args(["--phases", "examples,coverage,fuzzing", "--checks", "all"])
         .args(["--request-timeout", "30", "--no-color"])
         // A stream has no end to be waited for.
@@ -133,7 +134,8 @@ fn an_address_of_others_needs_a_token_or_certificates() {
     let dir = tempfile::tempdir().unwrap();
     let config = "[agent]\ngateway = \"gw\"\ndata_dir = \"data\"\n[api]\nlisten = \"0.0.0.0:0\"\n";
     fs::write(dir.path().join("c.toml"), config).unwrap();
-    let mut running = Running::forebay("agent", &["run", "--config", "c.toml"], dir.path());
+    let args = ["run", "--config", &config_of(&dir)];
+    let mut running = Running::forebay("agent", &args, dir.path());
     let status = running.wait_for_end("the agent refuses to start", LIMIT);
     assert_eq!(status.code(), Some(2), "{}", running.printed());
     let said = running.printed();
