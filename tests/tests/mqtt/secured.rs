@@ -124,7 +124,12 @@ async fn carries(config: &MqttConfig) {
 /// Why this client gets no connection.
 async fn refused(config: &MqttConfig) -> String {
     let mut publisher = Publisher::with(config.clone(), 10, &[]);
-    match publisher.next().await {
+    let mut event = publisher.next().await;
+    // It says who must do what first.
+    if matches!(event, LinkEvent::Denied(_)) {
+        event = publisher.next().await;
+    }
+    match event {
         LinkEvent::Disconnected { reason, .. } => reason,
         event @ (LinkEvent::Connected { .. }
         | LinkEvent::Acked { .. }

@@ -56,6 +56,11 @@ export class Plot {
     this.host = host;
     this.onPoint = onPoint;
     this.shown = { data: [[], [], []], bands: [], gaps: [], silent: [], lates: [], from: 0, to: 1 };
+    // Time of the point that keys have chosen: it stays while the picture moves on.
+    this.held = null;
+    host.addEventListener("pointermove", () => {
+      this.held = null;
+    });
     this.build();
     this.resize = new ResizeObserver(() => this.fit());
     this.resize.observe(host);
@@ -117,7 +122,11 @@ export class Plot {
     this.shown = shown;
     const at = this.u.cursor.left;
     this.u.setData(shown.data);
-    if (at >= 0) {
+    const times = shown.data[0];
+    if (this.held !== null && times.length > 0) {
+      const later = times.findIndex((time) => time >= this.held);
+      this.point(later < 0 ? times.length - 1 : later);
+    } else if (at >= 0) {
       this.u.setCursor({ left: at, top: 0 }, false);
     }
   }
@@ -126,6 +135,7 @@ export class Plot {
   point(at) {
     const x = this.shown.data[0][at];
     if (x !== undefined) {
+      this.held = x;
       this.u.setCursor({ left: this.u.valToPos(x, "x"), top: 0 }, false);
       this.onPoint(at);
     }
