@@ -30,7 +30,9 @@ async fn drain(devices: SimDevices, mut gateway: Gateway) -> (Vec<SimSnapshot>, 
         .until("all acked", |sessions| {
             let all = devices.snapshot();
             all.iter().zip(sessions).all(|(device, session)| {
-                device.waiting == 0 && Ordinal(device.produced) == session.next
+                // Nothing may have been left to send when the line was opened anew.
+                let is_met = session.uid.is_some();
+                is_met && device.waiting == 0 && Ordinal(device.produced) == session.next
             })
         })
         .await;
