@@ -8,7 +8,7 @@ use forebay_core::engine::config::{
     EngineConfig, Grid, IdleAfter, TimeRules, WindowKind, WindowSpec,
 };
 use forebay_core::log::topic::{DERIVED_FIRST, LATE, QUARANTINE};
-use forebay_core::query::{ChannelName, Query, TimeRange};
+use forebay_core::query::{ChannelName, ChannelQuery, Query, TimeRange};
 use forebay_core::record::{ClockTrust, Record};
 use forebay_core::units::{EventTime, Span};
 use forebay_tests::world::hand::Hand;
@@ -277,23 +277,13 @@ fn a_reading_whose_time_is_not_known_is_never_shown_as_of_1970() {
     let range = TimeRange::default();
     let size = Span(SECOND as i64);
     for (name, query) in [
-        (
-            "readings",
-            Query::Readings {
-                channel: channel.clone(),
-                range,
-            },
-        ),
-        (
-            "rollup",
-            Query::Rollup {
-                channel,
-                size,
-                range,
-            },
-        ),
+        ("readings", ChannelQuery::Readings { range }),
+        ("rollup", ChannelQuery::Rollup { size, range }),
     ] {
-        let said = hand.ask(query).expect("an answer").to_string();
+        let said = hand
+            .ask(Query::Channel(channel.clone(), query))
+            .expect("an answer")
+            .to_string();
         assert!(said.contains("2026-03-01"), "{name}: {said}");
         assert!(!said.contains("1970"), "{name}: {said}");
     }

@@ -3,7 +3,7 @@
 use super::{Gateway, Reader, status};
 use crate::effect::{Effect, QueryId};
 use crate::limits::QUERIES_MAX;
-use crate::query::{Job, Query};
+use crate::query::{Asks, ChannelName, ChannelQuery, Job, Query};
 use crate::units::Mono;
 
 impl Gateway {
@@ -34,9 +34,7 @@ impl Gateway {
                     Err(text) => Err(Err(text)),
                 }
             }
-            Query::Rolling { .. } | Query::Rollup { .. } | Query::Readings { .. } => {
-                self.start_query(query).map_err(Err)
-            }
+            Query::Channel(channel, query) => self.start_query(channel, *query).map_err(Err),
         };
         match started {
             Ok(job) => {
@@ -47,13 +45,13 @@ impl Gateway {
         }
     }
 
-    fn start_query(&mut self, query: &Query) -> Result<Job, String> {
+    fn start_query(&mut self, channel: &ChannelName, query: ChannelQuery) -> Result<Job, String> {
         if self.queries.len() >= QUERIES_MAX {
             return Err(format!(
                 "{QUERIES_MAX} queries are being answered: ask again in a moment"
             ));
         }
-        self.job(query).map_err(|error| error.to_string())
+        self.job(channel, query).map_err(|error| error.to_string())
     }
 
     pub(super) fn step_query(&mut self, id: QueryId) {

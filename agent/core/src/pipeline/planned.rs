@@ -10,8 +10,8 @@ use crate::follow::{FollowFrom, FollowRequest};
 use crate::live::ChannelKey;
 use crate::log::key::TopicPartition;
 use crate::query::{
-    Catalog, Job, Known, Plan, PlanError, PlanRead, PlanRequest, PlanRows, PlanWindow, Planned,
-    Query, RollingFigures, check_range, rollup_range,
+    Catalog, ChannelName, ChannelQuery, Job, Known, Plan, PlanError, PlanRead, PlanRequest,
+    PlanRows, PlanWindow, Planned, RollingFigures, TimeRange, check_range, rollup_range,
 };
 use crate::units::{EventTime, Offset, PartitionId, Span, TopicId};
 
@@ -33,7 +33,10 @@ impl Gateway {
             }
             PlanRequest::Rolling { key, size } => self.rolling_plan(&key, size).map(boxed),
             PlanRequest::Rows { stream, range } => self.rows_plan(stream, range).map(boxed),
-            PlanRequest::Job(query) => self.job(&query).map(|job| Planned::Job(Box::new(job))),
+            PlanRequest::Job(channel, query) => {
+                let job = self.job(&channel, query);
+                job.map(|job| Planned::Job(Box::new(job)))
+            }
         };
         self.effects.push_back(Effect::Planned(id, planned));
     }
@@ -157,52 +160,31 @@ impl Gateway {
     }
 
     /// Starts to answer a question about one channel.
-    pub(super) fn job(&mut self, query: &Query) -> Result<Job, PlanError> {
-        let key = |gateway: &Self, name: &crate::query::ChannelName| {
-            let uid = gateway.config.names.find(&name.device);
-            let uid =
-                uid.ok_or_else(|| PlanError::Unknown(gateway.unknown_device(&name.device)))?;
-            Ok(ChannelKey {
-                uid,
-                channel: name.channel.as_str().into(),
-            })
+    pub(super) fn job(
+        &mut self,
+        name: &ChannelName,
+        query: ChannelQuery,
+    ) -> Result<Job, PlanError> {
+        let uid = self.config.names.find(&name.device);
+        let uid = uid.ok_or_else(|| PlanError::Unknown(self.unknown_device(&name.device)))?;
+        let key = ChannelKey {
+            uid,
+            channel: name.channel.as_str().into(),
         };
-        let range = |range: crate::query::TimeRange| {
+        let whole = |range: TimeRange| {
             let (start, end) = range.ends();
             start..end
         };
         let plan = match query {
-            Query::Rolling { channel, size } => {
-                let key = key(self, channel)?;
-                self.rolling_plan(&key, *size)?
+            ChannelQuery::Rolling { size } => self.rolling_plan(&key, size)?,
+            ChannelQuery::Rollup { size, range } => {
+                check_size(size)?;
+                self.plan(&[key], rollup_range(&whole(range), size))?
             }
-            Query::Rollup {
-                channel,
-                size,
-                range: asked,
-            } => {
-                check_size(*size)?;
-                let whole = rollup_range(&range(*asked), *size);
-                self.plan(&[key(self, channel)?], whole)?
-            }
-            Query::Readings {
-                channel,
-                range: asked,
-            } => self.plan(&[key(self, channel)?], range(*asked))?,
-            Query::Status
-            | Query::DeadLetters
-            | Query::RetryDeadLetters { .. }
-            | Query::Follow(_)
-            | Query::Views
-            | Query::RebuildView { .. }
-            | Query::DropView { .. }
-            | Query::Tables
-            | Query::Table { .. }
-            | Query::TableHistory { .. } => {
-                return Err(PlanError::Wrong(String::from("no job answers it")));
-            }
+            ChannelQuery::Readings { range } => self.plan(&[key], whole(range))?,
         };
-        Job::start(query, plan).ok_or_else(|| PlanError::Wrong(String::from("no job answers it")))
+        let nothing = || PlanError::Wrong(String::from("no channel is asked for"));
+        Job::start(query, plan).ok_or_else(nothing)
     }
 }
 

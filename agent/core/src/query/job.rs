@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::columns::{Columns, ColumnsFold, ColumnsWant};
 use super::figures::FigureValues;
 use super::plan::{Plan, PlanChannel};
-use super::scan::{Fold as _, Scan};
+use super::scan::{Asks, Scan, Way};
 use super::windows::{WholeFold, WindowsFold, WindowsWant};
-use super::{Answer, Query};
+use super::{Answer, ChannelQuery};
 use crate::limits::QUERY_LINES_MAX;
-use crate::log::key::{StoredBlock, TopicPartition};
+use crate::log::key::StoredBlock;
 use crate::record::quality_name;
 use crate::units::{EventTime, Offset, Span};
 use crate::utc::time_value;
@@ -37,30 +37,29 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts to answer `query` by a plan of its one channel; `None` when the query is none
-    /// that a job answers.
+    /// Starts to answer `query` by a plan of its one channel; `None` of none.
     #[must_use]
-    pub fn start(query: &Query, plan: Plan) -> Option<Self> {
+    pub fn start(query: ChannelQuery, plan: Plan) -> Option<Self> {
         let channel = plan.channels.into_iter().next()?;
         let key = [channel.key.clone()];
         let of = match query {
-            Query::Rolling { size, .. } => {
+            ChannelQuery::Rolling { size } => {
                 let figures = plan.rolling.map(|rolling| rolling.0);
                 let reads = plan.reads.into_iter().filter(|_| figures.is_none());
                 let fold = WholeFold::new((plan.range.start, plan.range.end));
-                Of::Rolling(*size, figures, Scan::new(key, reads, false, fold))
+                Of::Rolling(size, figures, Scan::new(key, reads, false, fold))
             }
-            Query::Rollup { size, .. } => {
+            ChannelQuery::Rollup { size, .. } => {
                 let want = WindowsWant {
-                    size: *size,
+                    size,
                     range: plan.range.clone(),
                     windows_max: QUERY_LINES_MAX,
                     newest_first: true,
                 };
                 let fold = WindowsFold::new(1, want);
-                Of::Rollup(*size, Scan::new(key, plan.reads, true, fold))
+                Of::Rollup(size, Scan::new(key, plan.reads, true, fold))
             }
-            Query::Readings { .. } => {
+            ChannelQuery::Readings { .. } => {
                 let want = ColumnsWant {
                     range: plan.range.clone(),
                     detail: true,
@@ -71,16 +70,6 @@ impl Job {
                 let fold = ColumnsFold::new(key.clone(), want);
                 Of::Readings(Scan::new(key, plan.reads, true, fold))
             }
-            Query::Status
-            | Query::DeadLetters
-            | Query::RetryDeadLetters { .. }
-            | Query::Follow(_)
-            | Query::Views
-            | Query::RebuildView { .. }
-            | Query::DropView { .. }
-            | Query::Tables
-            | Query::Table { .. }
-            | Query::TableHistory { .. } => return None,
         };
         Some(Self {
             channel,
@@ -91,49 +80,12 @@ impl Job {
         })
     }
 
-    /// Event times that matter still, half-open.
-    #[must_use]
-    pub fn range(&self) -> (EventTime, EventTime) {
-        match &self.of {
-            Of::Rolling(_, _, scan) => scan.fold().range(),
-            Of::Rollup(_, scan) => scan.fold().range(),
-            Of::Readings(scan) => scan.fold().range(),
-        }
-    }
-
-    /// The next read of the log, as [`Scan::next_fetch`].
-    pub fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        match &mut self.of {
-            Of::Rolling(_, _, scan) => scan.next_fetch(),
-            Of::Rollup(_, scan) => scan.next_fetch(),
-            Of::Readings(scan) => scan.next_fetch(),
-        }
-    }
-
-    /// Takes what that read brought, as [`Scan::on_blocks`].
-    pub fn on_blocks(&mut self, blocks: &[StoredBlock]) {
-        match &mut self.of {
-            Of::Rolling(_, _, scan) => scan.on_blocks(blocks),
-            Of::Rollup(_, scan) => scan.on_blocks(blocks),
-            Of::Readings(scan) => scan.on_blocks(blocks),
-        }
-    }
-
-    /// The same, as [`Scan::on_read`].
-    pub fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
-        match &mut self.of {
-            Of::Rolling(_, _, scan) => scan.on_read(blocks, next),
-            Of::Rollup(_, scan) => scan.on_read(blocks, next),
-            Of::Readings(scan) => scan.on_read(blocks, next),
-        }
-    }
-
     /// What was removed while it was read: nothing before this time is sure to be there.
     pub fn on_removed(&mut self, complete_from: EventTime) {
         self.complete_from = self.complete_from.max(Some(complete_from));
     }
 
-    /// The answer, once [`Job::next_fetch`] has nothing more.
+    /// The answer, once there is nothing more to be read.
     ///
     /// # Errors
     /// A sentence, where there are too many readings of one time.
@@ -182,6 +134,38 @@ impl Job {
             }
         }
         Ok(answer)
+    }
+}
+
+impl Of {
+    fn asks(&self) -> &dyn Asks {
+        match self {
+            Self::Rolling(_, _, scan) => scan,
+            Self::Rollup(_, scan) => scan,
+            Self::Readings(scan) => scan,
+        }
+    }
+
+    fn asks_mut(&mut self) -> &mut dyn Asks {
+        match self {
+            Self::Rolling(_, _, scan) => scan,
+            Self::Rollup(_, scan) => scan,
+            Self::Readings(scan) => scan,
+        }
+    }
+}
+
+impl Asks for Job {
+    fn way(&mut self) -> &mut Way {
+        self.of.asks_mut().way()
+    }
+
+    fn times(&self) -> (EventTime, EventTime) {
+        self.of.asks().times()
+    }
+
+    fn take(&mut self, blocks: &[StoredBlock]) -> Option<Offset> {
+        self.of.asks_mut().take(blocks)
     }
 }
 

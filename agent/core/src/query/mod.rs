@@ -40,7 +40,7 @@ pub use self::plan::{
 };
 pub use self::rollup::{RollupColumns, RollupFold, RollupSource, rollup_of};
 pub use self::rows::{RowsFold, RowsGot};
-pub use self::scan::{Fold, RowFold, RowsScan, Scan};
+pub use self::scan::{Asks, Fold, RowFold, RowsScan, Scan, Way};
 pub use self::windows::{WholeFold, WindowsFold, WindowsGot, WindowsWant};
 
 use crate::follow::FollowRequest;
@@ -69,19 +69,8 @@ pub enum Query {
     },
     /// What became of a row.
     TableHistory { table: String, key: String },
-    /// The window that ends at the channel's newest reading.
-    Rolling { channel: ChannelName, size: Span },
-    /// Tumbling windows of `size` that overlap the range.
-    Rollup {
-        channel: ChannelName,
-        size: Span,
-        range: TimeRange,
-    },
-    /// The readings themselves, the newest [`QUERY_LINES_MAX`](crate::limits::QUERY_LINES_MAX) of the range.
-    Readings {
-        channel: ChannelName,
-        range: TimeRange,
-    },
+    /// Of the readings of one channel.
+    Channel(ChannelName, ChannelQuery),
     /// Rows of a stream from a place on, or a wait for them.
     Follow(FollowRequest),
     /// All derived streams, with their states.
@@ -94,6 +83,18 @@ pub enum Query {
     },
     /// Lets the rows of a stream go that nothing writes any more.
     DropView { stream: String },
+}
+
+/// A question of the readings of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelQuery {
+    /// The window that ends at the newest reading.
+    Rolling { size: Span },
+    /// Tumbling windows of `size` that overlap the range.
+    Rollup { size: Span, range: TimeRange },
+    /// The readings themselves, the newest
+    /// [`QUERY_LINES_MAX`](crate::limits::QUERY_LINES_MAX) of the range.
+    Readings { range: TimeRange },
 }
 
 /// A channel as an operator names it.

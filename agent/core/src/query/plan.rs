@@ -12,11 +12,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Query;
 use super::catalog::Catalog;
 use super::figures::{FigureValues, rolling_range, whole_windows};
 use super::job::Job;
 use super::names::Names;
+use super::{ChannelName, ChannelQuery};
 use crate::engine::config::Aggregate;
 use crate::layout::Stretch;
 use crate::limits::READ_KEYS_MAX;
@@ -50,9 +50,8 @@ pub enum PlanRequest {
         stream: String,
         range: Range<EventTime>,
     },
-    /// A question whose answer is an object: [`Query::Rolling`], [`Query::Rollup`] or
-    /// [`Query::Readings`].
-    Job(Query),
+    /// A question of an operator, whose answer is an object.
+    Job(ChannelName, ChannelQuery),
 }
 
 /// What came of it.

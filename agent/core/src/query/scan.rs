@@ -36,9 +36,41 @@ pub trait Fold {
     fn gap(&mut self, _gap: &GapRecord) {}
 }
 
+/// What reads the log by a plan, until it has all.
+pub trait Asks {
+    /// What is left to be read.
+    fn way(&mut self) -> &mut Way;
+
+    /// Event times that matter still, half-open.
+    fn times(&self) -> (EventTime, EventTime);
+
+    /// Takes blocks of the current read; gives where to go on behind them.
+    fn take(&mut self, blocks: &[StoredBlock]) -> Option<Offset>;
+
+    /// The next read of the log, up to before the second offset; `None` when all is there.
+    /// The same until its blocks are taken.
+    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
+        let times = self.times();
+        let read = self.way().next(times)?;
+        Some((read.at, read.first, read.end))
+    }
+
+    /// Takes what that read brought, in order. Nothing: nothing of it is there.
+    fn on_blocks(&mut self, blocks: &[StoredBlock]) {
+        let next = self.take(blocks);
+        self.way().go_on(next);
+    }
+
+    /// The same from a reader who knows that all before `next` was read.
+    fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
+        self.take(blocks);
+        self.way().go_on(Some(next));
+    }
+}
+
 /// Reads that are left of a plan.
 #[derive(Debug, Clone)]
-struct Way {
+pub struct Way {
     reads: VecDeque<PlanRead>,
     from_the_end: bool,
 }
@@ -126,46 +158,6 @@ impl<F: Fold> Scan<F> {
         }
     }
 
-    /// The next read of the log, up to before the second offset; `None` when the fold is
-    /// complete. The same until [`Scan::on_blocks`].
-    pub fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        let read = self.way.next(self.fold.range())?;
-        Some((read.at, read.first, read.end))
-    }
-
-    /// Takes what that read brought, in order. Nothing: nothing of it is there.
-    pub fn on_blocks(&mut self, blocks: &[StoredBlock]) {
-        let next = self.take(blocks);
-        self.way.go_on(next);
-    }
-
-    /// The same from a reader who knows that all before `next` was read.
-    pub fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
-        self.take(blocks);
-        self.way.go_on(Some(next));
-    }
-
-    /// Gives where to go on behind the blocks.
-    fn take(&mut self, blocks: &[StoredBlock]) -> Option<Offset> {
-        let read = self.way.current()?;
-        let mut next = None;
-        for stored in blocks.iter().filter(|stored| stored.key.base < read.end) {
-            let (keys, gaps) = (&self.keys, self.fold.wants_gaps());
-            match pick(stored, |uid, name| find(keys, uid, name).is_some(), gaps) {
-                Ok((head, block)) => {
-                    if let Some(block) = block {
-                        // Blocks are merged now and then: one may begin before.
-                        self.on_block(&block, read.first..read.end);
-                    }
-                    next = next.max(Some(head.end()));
-                }
-                // It is skipped, and told as lost where the store finds it.
-                Err(_) => next = next.max(Some(Offset(stored.key.base.0 + 1))),
-            }
-        }
-        next
-    }
-
     fn on_block(&mut self, block: &Block, offsets: std::ops::Range<Offset>) {
         let Body::Readings { series, records } = &block.body else {
             return;
@@ -205,16 +197,40 @@ impl<F: Fold> Scan<F> {
         }
     }
 
-    /// What it holds so far.
-    #[must_use]
-    pub fn fold(&self) -> &F {
-        &self.fold
-    }
-
-    /// What the fold holds, once [`Scan::next_fetch`] has nothing more.
+    /// What the fold holds, once there is nothing more to be read.
     #[must_use]
     pub fn finish(self) -> F {
         self.fold
+    }
+}
+
+impl<F: Fold> Asks for Scan<F> {
+    fn way(&mut self) -> &mut Way {
+        &mut self.way
+    }
+
+    fn times(&self) -> (EventTime, EventTime) {
+        self.fold.range()
+    }
+
+    fn take(&mut self, blocks: &[StoredBlock]) -> Option<Offset> {
+        let read = self.way.current()?;
+        let mut next = None;
+        for stored in blocks.iter().filter(|stored| stored.key.base < read.end) {
+            let (keys, gaps) = (&self.keys, self.fold.wants_gaps());
+            match pick(stored, |uid, name| find(keys, uid, name).is_some(), gaps) {
+                Ok((head, block)) => {
+                    if let Some(block) = block {
+                        // Blocks are merged now and then: one may begin before.
+                        self.on_block(&block, read.first..read.end);
+                    }
+                    next = next.max(Some(head.end()));
+                }
+                // It is skipped, and told as lost where the store finds it.
+                Err(_) => next = next.max(Some(Offset(stored.key.base.0 + 1))),
+            }
+        }
+        next
     }
 }
 
@@ -255,30 +271,6 @@ impl<F: RowFold> RowsScan<F> {
         }
     }
 
-    /// As [`Scan::next_fetch`].
-    pub fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        let read = self.way.next(self.fold.range())?;
-        Some((read.at, read.first, read.end))
-    }
-
-    /// As [`Scan::on_blocks`].
-    pub fn on_blocks(&mut self, blocks: &[StoredBlock]) {
-        let next = self.take(blocks);
-        self.way.go_on(next);
-    }
-
-    /// As [`Scan::on_read`].
-    pub fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
-        self.take(blocks);
-        self.way.go_on(Some(next));
-    }
-
-    fn take(&mut self, blocks: &[StoredBlock]) -> Option<Offset> {
-        let read = self.way.current()?;
-        let inside = blocks.iter().filter(|stored| stored.key.base < read.end);
-        inside.map(|stored| self.on_block(stored, read)).max()
-    }
-
     /// Hands the rows of a block on; gives where to go on behind it.
     fn on_block(&mut self, stored: &StoredBlock, read: PlanRead) -> Offset {
         let (fold, base) = (&mut self.fold, stored.key.base.0);
@@ -293,14 +285,24 @@ impl<F: RowFold> RowsScan<F> {
         done.map_or(Offset(base + 1), |head| head.end())
     }
 
-    /// What it holds so far.
-    #[must_use]
-    pub fn fold(&self) -> &F {
-        &self.fold
-    }
-
     #[must_use]
     pub fn finish(self) -> F {
         self.fold
+    }
+}
+
+impl<F: RowFold> Asks for RowsScan<F> {
+    fn way(&mut self) -> &mut Way {
+        &mut self.way
+    }
+
+    fn times(&self) -> (EventTime, EventTime) {
+        self.fold.range()
+    }
+
+    fn take(&mut self, blocks: &[StoredBlock]) -> Option<Offset> {
+        let read = self.way.current()?;
+        let inside = blocks.iter().filter(|stored| stored.key.base < read.end);
+        inside.map(|stored| self.on_block(stored, read)).max()
     }
 }

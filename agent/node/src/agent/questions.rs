@@ -1,7 +1,7 @@
 //! Questions to a running agent as JSON lines, both ways: the command line writes
 //! them, the agent reads them.
 
-use forebay_core::query::{ChannelName, Query, TimeRange};
+use forebay_core::query::{ChannelName, ChannelQuery, Query, TimeRange};
 use forebay_core::units::{EventTime, Span};
 use serde_json::{Value, json};
 
@@ -30,27 +30,29 @@ pub fn write(query: &Query) -> Value {
         Query::TableHistory { table, key } => {
             json!({ "query": "table_history", "table": table, "key": key })
         }
-        Query::Rolling { channel, size } => {
-            let mut request = about("rolling", channel);
-            request["size_us"] = json!(size.0);
-            request
-        }
-        Query::Rollup {
-            channel,
-            size,
-            range,
-        } => {
-            let mut request = about("rollup", channel);
-            request["size_us"] = json!(size.0);
-            with_range(request, *range)
-        }
-        Query::Readings { channel, range } => with_range(about("readings", channel), *range),
+        Query::Channel(channel, query) => of_channel(channel, *query),
         Query::Follow(request) => follow::write(request),
         Query::Views => json!({ "query": "views" }),
         Query::RebuildView { name, from } => {
             json!({ "query": "rebuild_view", "name": name, "from_us": from.map(|time| time.0) })
         }
         Query::DropView { stream } => json!({ "query": "drop_view", "stream": stream }),
+    }
+}
+
+fn of_channel(channel: &ChannelName, query: ChannelQuery) -> Value {
+    match query {
+        ChannelQuery::Rolling { size } => {
+            let mut request = about("rolling", channel);
+            request["size_us"] = json!(size.0);
+            request
+        }
+        ChannelQuery::Rollup { size, range } => {
+            let mut request = about("rollup", channel);
+            request["size_us"] = json!(size.0);
+            with_range(request, range)
+        }
+        ChannelQuery::Readings { range } => with_range(about("readings", channel), range),
     }
 }
 
@@ -106,15 +108,18 @@ fn read_query(query: &str, request: &Value) -> Result<Query, String> {
             table: text(request, "table")?,
             key: text(request, "key")?,
         }),
-        "rolling" => Ok(Query::Rolling {
-            channel: channel(request)?,
-            size: size(request)?,
-        }),
-        "rollup" => Ok(Query::Rollup {
-            channel: channel(request)?,
-            size: size(request)?,
-            range: range(request)?,
-        }),
+        "rolling" => {
+            let size = size(request)?;
+            Ok(Query::Channel(
+                channel(request)?,
+                ChannelQuery::Rolling { size },
+            ))
+        }
+        "rollup" => {
+            let (size, range) = (size(request)?, range(request)?);
+            let query = ChannelQuery::Rollup { size, range };
+            Ok(Query::Channel(channel(request)?, query))
+        }
         "views" => Ok(Query::Views),
         "rebuild_view" => Ok(Query::RebuildView {
             name: text(request, "name")?,
@@ -124,10 +129,13 @@ fn read_query(query: &str, request: &Value) -> Result<Query, String> {
             stream: text(request, "stream")?,
         }),
         "changes" => follow::read(request).map(Query::Follow),
-        "readings" => Ok(Query::Readings {
-            channel: channel(request)?,
-            range: range(request)?,
-        }),
+        "readings" => {
+            let range = range(request)?;
+            Ok(Query::Channel(
+                channel(request)?,
+                ChannelQuery::Readings { range },
+            ))
+        }
         other => Err(format!(
             "no query is called \"{other}\": there are status, dead_letters, retry_dead_letters, tables, table, table_history, rolling, rollup, readings, changes, views, rebuild_view, drop_view, {}",
             device_questions::NAMES
@@ -201,16 +209,15 @@ mod tests {
             Query::RetryDeadLetters {
                 destination: Some(String::from("cloud")),
             },
-            Query::Rolling {
-                channel: channel.clone(),
-                size: Span(1),
-            },
-            Query::Rollup {
-                channel: channel.clone(),
-                size: Span(SIZE_US_MAX),
-                range,
-            },
-            Query::Readings { channel, range },
+            Query::Channel(channel.clone(), ChannelQuery::Rolling { size: Span(1) }),
+            Query::Channel(
+                channel.clone(),
+                ChannelQuery::Rollup {
+                    size: Span(SIZE_US_MAX),
+                    range,
+                },
+            ),
+            Query::Channel(channel, ChannelQuery::Readings { range }),
             Query::Views,
             Query::RebuildView {
                 name: String::from("temp_1m"),

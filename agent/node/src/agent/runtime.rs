@@ -363,15 +363,13 @@ impl Runtime {
                 return self.outside.logs.ask(request, asked.answer);
             }
             Ok(Question::Device(DeviceQuestion::Core(request))) => (Ok(request), About::Other),
-            Ok(Question::Query(
-                query @ (Query::Rolling { .. } | Query::Rollup { .. } | Query::Readings { .. }),
-            )) => {
+            Ok(Question::Query(Query::Channel(channel, query))) => {
                 let reads = self.reads.clone();
                 // It ends with its asker, or with the loop, which makes no more plans.
                 tokio::spawn(async move {
                     let mut answer = asked.answer;
                     let said = tokio::select! {
-                        said = reads.job(query) => said,
+                        said = reads.job(channel, query) => said,
                         () = answer.closed() => return,
                     };
                     // Who asked may have gone away.

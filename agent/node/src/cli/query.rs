@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use forebay_core::query::{ChannelName, Query, TimeRange};
+use forebay_core::query::{ChannelName, ChannelQuery, Query, TimeRange};
 use forebay_core::units::{EventTime, Span};
 use serde_json::Value;
 
@@ -181,13 +181,16 @@ fn parse_size(text: &str) -> Result<Span, String> {
 
 /// Asks and shows.
 pub(super) fn run(command: &QueryVerb) -> ExitCode {
-    let (channel, query) = match command {
+    let asked = |range: &Range| TimeRange {
+        from: range.from,
+        to: range.to,
+    };
+    let (channel, query, sheet, text): (_, _, _, fn(&Value) -> String) = match command {
         QueryVerb::Rolling { channel, window } => (
             channel,
-            Query::Rolling {
-                channel: channel.name(),
-                size: *window,
-            },
+            ChannelQuery::Rolling { size: *window },
+            &sheets::ROLLING,
+            show::rolling,
         ),
         QueryVerb::Rollup {
             channel,
@@ -195,31 +198,23 @@ pub(super) fn run(command: &QueryVerb) -> ExitCode {
             range,
         } => (
             channel,
-            Query::Rollup {
-                channel: channel.name(),
+            ChannelQuery::Rollup {
                 size: *window,
-                range: TimeRange {
-                    from: range.from,
-                    to: range.to,
-                },
+                range: asked(range),
             },
+            &sheets::ROLLUP,
+            show::rollup,
         ),
         QueryVerb::Readings { channel, range } => (
             channel,
-            Query::Readings {
-                channel: channel.name(),
-                range: TimeRange {
-                    from: range.from,
-                    to: range.to,
-                },
+            ChannelQuery::Readings {
+                range: asked(range),
             },
+            &sheets::READINGS,
+            show::readings,
         ),
     };
-    let (sheet, text): (_, fn(&Value) -> String) = match command {
-        QueryVerb::Rolling { .. } => (&sheets::ROLLING, show::rolling),
-        QueryVerb::Rollup { .. } => (&sheets::ROLLUP, show::rollup),
-        QueryVerb::Readings { .. } => (&sheets::READINGS, show::readings),
-    };
+    let query = Query::Channel(channel.name(), query);
     channel.listed.show(&questions::write(&query), sheet, text)
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use forebay_core::query::{ChannelName, Query};
+use forebay_core::query::{ChannelName, ChannelQuery, Query};
 use forebay_core::units::Span;
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -140,9 +140,10 @@ fn ask(args: &TopArgs, channels: &[(Key, String)], started: Instant) -> Result<R
             channel: key.1.clone(),
         };
         let size = args.window.size;
-        let answer = args
-            .target
-            .ask(&questions::write(&Query::Rolling { channel, size }));
+        let answer = args.target.ask(&questions::write(&Query::Channel(
+            channel,
+            ChannelQuery::Rolling { size },
+        )));
         // A channel that went away since has none.
         rolling.push((key.clone(), answer.ok().and_then(|a| a["mean"].as_f64())));
     }

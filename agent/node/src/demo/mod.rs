@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use forebay_core::query::{ChannelName, Query};
+use forebay_core::query::{ChannelName, ChannelQuery, Query};
 use forebay_core::units::Span;
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
@@ -288,7 +288,7 @@ impl Parts {
                 channel: key.1.clone(),
             };
             let size = ROLLING.0;
-            let query = questions::write(&Query::Rolling { channel, size });
+            let query = questions::write(&Query::Channel(channel, ChannelQuery::Rolling { size }));
             let answer = self.agent.ask(query).await.unwrap_or(Value::Null);
             self.top.on_rolling(key, answer["mean"].as_f64());
         }

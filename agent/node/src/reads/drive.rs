@@ -1,9 +1,7 @@
 //! Drives a scan: reads what it asks for next until it has all. Bound: one read of
 //! [`READ_AT_ONCE_BYTES`] and one more block at a time.
 
-use forebay_core::log::key::{StoredBlock, TopicPartition};
-use forebay_core::query::{Fold, Job, RowFold, RowsScan, Scan};
-use forebay_core::units::{EventTime, Offset};
+use forebay_core::query::Asks;
 
 use super::ReadError;
 use super::pool::Stopped;
@@ -12,60 +10,8 @@ use crate::store::{KeyHash, LogReads, ReadWhat};
 /// Bytes of blocks that are read at once.
 const READ_AT_ONCE_BYTES: usize = 256 * 1024;
 
-/// What asks for reads of the log.
-pub(super) trait Asks {
-    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)>;
-
-    /// Times that matter still.
-    fn times(&self) -> (EventTime, EventTime);
-
-    /// Takes what came, up to before `next`.
-    fn on_read(&mut self, blocks: &[StoredBlock], next: Offset);
-}
-
-impl<F: Fold> Asks for Scan<F> {
-    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        Self::next_fetch(self)
-    }
-
-    fn times(&self) -> (EventTime, EventTime) {
-        self.fold().range()
-    }
-
-    fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
-        self.on_read(blocks, next);
-    }
-}
-
-impl<F: RowFold> Asks for RowsScan<F> {
-    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        Self::next_fetch(self)
-    }
-
-    fn times(&self) -> (EventTime, EventTime) {
-        self.fold().range()
-    }
-
-    fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
-        self.on_read(blocks, next);
-    }
-}
-
-impl Asks for Job {
-    fn next_fetch(&mut self) -> Option<(TopicPartition, Offset, Offset)> {
-        Self::next_fetch(self)
-    }
-
-    fn times(&self) -> (EventTime, EventTime) {
-        self.range()
-    }
-
-    fn on_read(&mut self, blocks: &[StoredBlock], next: Offset) {
-        self.on_read(blocks, next);
-    }
-}
-
-/// Reads all that `asks` wants; of rows only blocks that may have one of `keys`. Gives how many records of it were not there.
+/// Reads all that `asks` wants; of rows only blocks that may have one of `keys`. Gives how
+/// many records of it were not there.
 ///
 /// # Errors
 /// When the disk does not give them, or nobody waits for it any more.

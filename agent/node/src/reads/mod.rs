@@ -21,8 +21,8 @@ use forebay_core::effect::QueryId;
 use forebay_core::limits::READ_ROWS_MAX;
 use forebay_core::live::ChannelKey;
 use forebay_core::query::{
-    Catalog, Columns, FigureValues, GapShown, Plan, PlanError, PlanRequest, Planned, Query,
-    RollupColumns,
+    Catalog, ChannelName, ChannelQuery, Columns, FigureValues, GapShown, Plan, PlanError,
+    PlanRequest, Planned, RollupColumns,
 };
 use forebay_core::units::{EventTime, Span};
 use serde_json::Value;
@@ -146,6 +146,23 @@ pub struct RowsGot {
     pub missing: u64,
 }
 
+/// An answer that says what it lacks: records that could not be read, and from when on all
+/// is there.
+trait Lacking {
+    fn lacks(&mut self) -> (u64, &mut Option<EventTime>);
+}
+
+macro_rules! lacking {
+    ($($answer:ty),*) => {$(
+        impl Lacking for $answer {
+            fn lacks(&mut self) -> (u64, &mut Option<EventTime>) {
+                (self.missing, &mut self.complete_from)
+            }
+        }
+    )*};
+}
+lacking!(ReadingsGot, RollupGot, RollingGot, RowsGot);
+
 /// A request for a plan, and the way back.
 #[derive(Debug)]
 pub struct PlanAsked {
@@ -239,16 +256,9 @@ impl Reads {
             range: want.range.clone(),
         };
         let plan = self.plan(request.clone()).await?;
-        let complete_from = plan.complete_from;
-        let log = self.log.clone();
-        let read = self
-            .pool
-            .run(move |stop| answer::readings(&log, plan, &want, stop));
-        let mut got = read.await?;
-        got.complete_from = self
-            .still_complete(got.missing, complete_from, request)
-            .await?;
-        Ok(got)
+        let work =
+            move |log: &LogReads, plan, stop: &Stopped| answer::readings(log, plan, &want, stop);
+        self.read(request, plan, work).await
     }
 
     /// Tumbling windows over the readings of some channels.
@@ -263,16 +273,9 @@ impl Reads {
             range: want.range.clone(),
         };
         let plan = self.plan(request.clone()).await?;
-        let complete_from = plan.complete_from;
-        let log = self.log.clone();
-        let read = self
-            .pool
-            .run(move |stop| rollup::rollup(&log, plan, &want, stop));
-        let mut got = read.await?;
-        got.complete_from = self
-            .still_complete(got.missing, complete_from, request)
-            .await?;
-        Ok(got)
+        let work =
+            move |log: &LogReads, plan, stop: &Stopped| rollup::rollup(log, plan, &want, stop);
+        self.read(request, plan, work).await
     }
 
     /// The window that ends at the newest reading of a channel. At once where a sliding
@@ -287,16 +290,9 @@ impl Reads {
             let stop = Stopped::default();
             return answer::rolling(&self.log, plan, size, &stop);
         }
-        let complete_from = plan.complete_from;
-        let log = self.log.clone();
-        let read = self
-            .pool
-            .run(move |stop| answer::rolling(&log, plan, size, stop));
-        let mut got = read.await?;
-        got.complete_from = self
-            .still_complete(got.missing, complete_from, request)
-            .await?;
-        Ok(got)
+        let work =
+            move |log: &LogReads, plan, stop: &Stopped| answer::rolling(log, plan, size, stop);
+        self.read(request, plan, work).await
     }
 
     /// Rows of a derived stream by event time: of windows and joins, `late`, `quarantine`.
@@ -310,21 +306,17 @@ impl Reads {
             range: want.range.clone(),
         };
         let plan = self.plan(request.clone()).await?;
-        let complete_from = plan.complete_from;
-        let log = self.log.clone();
-        let read = self
-            .pool
-            .run(move |stop| answer::rows(&log, plan, &want, stop));
-        let mut got = read.await?;
-        got.complete_from = self
-            .still_complete(got.missing, complete_from, request)
-            .await?;
-        Ok(got)
+        let work = move |log: &LogReads, plan, stop: &Stopped| answer::rows(log, plan, &want, stop);
+        self.read(request, plan, work).await
     }
 
     /// Answers a question about one channel with an object, as the local socket does.
-    pub(crate) async fn job(&self, query: Query) -> Result<Value, ReadError> {
-        match self.planned(PlanRequest::Job(query)).await? {
+    pub(crate) async fn job(
+        &self,
+        channel: ChannelName,
+        query: ChannelQuery,
+    ) -> Result<Value, ReadError> {
+        match self.planned(PlanRequest::Job(channel, query)).await? {
             Planned::Job(job) => {
                 let log = self.log.clone();
                 self.pool
@@ -335,19 +327,22 @@ impl Reads {
         }
     }
 
-    /// From when on all is there, where something was missing: it may have been removed
-    /// while it was read.
-    async fn still_complete(
+    /// Reads and folds what a plan names. Where something was missing it may have been
+    /// removed meanwhile: from when on all is there is asked again.
+    async fn read<T: Lacking + Send + 'static>(
         &self,
-        missing: u64,
-        complete_from: Option<EventTime>,
         request: PlanRequest,
-    ) -> Result<Option<EventTime>, ReadError> {
-        if missing == 0 {
-            return Ok(complete_from);
+        plan: Plan,
+        work: impl FnOnce(&LogReads, Plan, &Stopped) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let log = self.log.clone();
+        let mut got = self.pool.run(move |stop| work(&log, plan, stop)).await?;
+        let (missing, complete_from) = got.lacks();
+        if missing > 0 {
+            let since = self.plan(request).await?.complete_from;
+            *complete_from = (*complete_from).max(since);
         }
-        let plan = self.plan(request).await?;
-        Ok(complete_from.max(plan.complete_from))
+        Ok(got)
     }
 
     async fn plan(&self, request: PlanRequest) -> Result<Plan, ReadError> {

@@ -46,9 +46,10 @@ macro_rules! asset {
     };
 }
 
-static ASSETS: [Asset; 20] = [
+static ASSETS: [Asset; 21] = [
     asset!("icon.svg", SVG, "assets/icon.svg"),
     asset!("page.css", CSS, "assets/page.css"),
+    asset!("dark.css", CSS, "assets/dark.css"),
     asset!("alarms.js", JS, "assets/js/alarms.js"),
     asset!("api.js", JS, "assets/js/api.js"),
     asset!("board.js", JS, "assets/js/board.js"),

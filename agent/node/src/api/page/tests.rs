@@ -34,7 +34,7 @@ fn modules() -> impl Iterator<Item = &'static Asset> {
 #[test]
 fn the_html_names_parts_that_are_there() {
     let named = between(INDEX, "{{assets}}/", "\"");
-    assert_eq!(named.len(), 6, "{named:?}");
+    assert_eq!(named.len(), 7, "{named:?}");
     for name in named {
         text(name);
     }
@@ -96,8 +96,8 @@ fn nothing_is_inline_and_nothing_from_elsewhere() {
     ] {
         assert!(!INDEX.contains(inline), "{inline}");
     }
-    let html_and_css = [INDEX, text("page.css"), text("uPlot.min.css")];
-    for file in html_and_css {
+    let sheets = ["page.css", "dark.css", "uPlot.min.css"];
+    for file in sheets.map(text).into_iter().chain([INDEX]) {
         for outside in ["http:", "https:", "url(", "@import", "//cdn"] {
             assert!(!file.contains(outside), "{outside}");
         }
@@ -120,18 +120,14 @@ fn nothing_is_inline_and_nothing_from_elsewhere() {
 
 #[test]
 fn every_colour_is_defined_for_both_schemes() {
-    let css = text("page.css");
-    let mut blocks = between(css, "color-scheme: ", "}");
-    // The media query names the scheme as well.
-    blocks.retain(|block| !block.contains(":root"));
-    let [light, dark, chosen] = blocks[..] else {
-        panic!("{} blocks of colours", blocks.len())
+    let colours = |sheet| {
+        let blocks = between(text(sheet), "color-scheme: ", "}");
+        let [block] = blocks[..] else {
+            panic!("{} blocks of colours in {sheet}", blocks.len())
+        };
+        defined(block)
     };
-    assert_eq!(defined(light), defined(dark));
-    assert_eq!(
-        dark.split_whitespace().collect::<Vec<_>>(),
-        chosen.split_whitespace().collect::<Vec<_>>()
-    );
+    assert_eq!(colours("page.css"), colours("dark.css"));
 }
 
 fn asked(tag: Option<&str>) -> HeaderMap {

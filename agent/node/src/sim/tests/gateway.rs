@@ -171,7 +171,8 @@ impl Gateway {
                 tokio::select! {
                     biased;
                     event = self.events.recv() => take(&mut self.sessions, event.unwrap()),
-                    () = tokio::task::yield_now() => {}
+                    // Devices have threads of their own: who looks must not starve them.
+                    () = tokio::task::yield_now() => std::thread::yield_now(),
                 }
             }
         };

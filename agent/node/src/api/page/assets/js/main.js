@@ -239,13 +239,9 @@ const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 function wireScheme() {
   const select = byId("scheme");
-  select.value = document.documentElement.dataset.scheme ?? "auto";
+  select.value = document.documentElement.dataset.scheme;
   select.addEventListener("change", () => {
-    if (select.value === "auto") {
-      delete document.documentElement.dataset.scheme;
-    } else {
-      document.documentElement.dataset.scheme = select.value;
-    }
+    window.forebayScheme(select.value);
     try {
       localStorage.setItem("forebay.scheme", select.value);
     } catch {
