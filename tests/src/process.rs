@@ -95,6 +95,14 @@ pub struct Running {
     log: PathBuf,
     /// It leads a process group, which ends with it.
     leads: bool,
+    /// The symlink to a pty that it was told to make, and the start of the names of more.
+    link: Option<PathBuf>,
+}
+
+/// The path after a command's `--link`.
+fn link_of(command: &Command) -> Option<PathBuf> {
+    let mut args = command.get_args().skip_while(|arg| *arg != "--link");
+    args.nth(1).map(PathBuf::from)
 }
 
 impl Running {
@@ -127,6 +135,7 @@ impl Running {
         let log = dir.join(format!("{number}-{name}.log"));
         let file = File::create(&log).expect("the test's folder takes files");
         let errors = file.try_clone().expect("a file has a second handle");
+        let link = link_of(&command);
         let child = command
             .stdin(Stdio::null())
             .stdout(file)
@@ -138,6 +147,7 @@ impl Running {
             child,
             log,
             leads: false,
+            link,
         }
     }
 
@@ -175,8 +185,26 @@ impl Running {
         }
     }
 
+    /// Takes its links to ptys away, as the system does with the node of an unplugged
+    /// adapter: whoever opens the next pty, such as another test, may get the same path.
+    fn unlink_ptys(&self) {
+        let Some(link) = &self.link else { return };
+        let (Some(folder), Some(name)) = (link.parent(), link.file_name()) else {
+            return;
+        };
+        let name = name.to_string_lossy();
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if is_link && entry.file_name().to_string_lossy().starts_with(&*name) {
+                // Gone in this moment, by its owner: as well.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
     /// Kills it as `kill -9` does: it can save nothing.
     pub fn kill_9(mut self) {
+        self.unlink_ptys();
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a killed child ends");
     }
@@ -203,6 +231,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.unlink_ptys();
         if self.child.try_wait().ok().flatten().is_none() {
             if self.leads {
                 send("KILL", &format!("-{}", self.child.id()));

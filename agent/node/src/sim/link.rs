@@ -58,12 +58,13 @@ impl Drop for PtyLink {
 /// Where the pty is plugged in.
 #[derive(Debug)]
 pub(super) struct PtySocket {
+    /// Before the pty, as it goes first: a closed pty's path is anybody's.
+    link: Option<PtyLink>,
     pty: Option<Pty>,
     /// The next one: held before the old one is let go, so that its path differs.
     spare: Option<Pty>,
     /// A gateway has it open.
     up: bool,
-    link: Option<PtyLink>,
 }
 
 fn new_pty() -> io::Result<Pty> {
@@ -88,13 +89,14 @@ impl PtySocket {
     }
 
     pub(super) fn unplug(&mut self) {
+        // First of all: once the pty is closed, its path is the next one's who opens one.
+        if let Some(link) = &mut self.link {
+            link.remove();
+        }
         // Without a spare the same path may come back: a replug all the same.
         self.spare = new_pty().ok();
         self.pty = None;
         self.up = false;
-        if let Some(link) = &mut self.link {
-            link.remove();
-        }
     }
 
     pub(super) fn plug_in(&mut self) -> io::Result<()> {
