@@ -6,7 +6,8 @@
 //! late, and a window closes only when all its readings have their keys.
 //!
 //! Bound: the readings that wait, [`crate::limits::JOIN_HELD_MAX`]; beyond, the oldest
-//! goes under what is known. Keys, [`KEYED_SLOTS_MAX`]; beyond, readings go under nulls.
+//! goes under what is known. Keys, [`KEYED_SLOTS_MAX`]; beyond, readings of
+//! new ones go under nulls.
 
 use std::sync::Arc;
 
@@ -207,18 +208,25 @@ impl Keyed {
             }
         }
         let rows: Box<[Option<Arc<str>>]> = rows.map(|row| row.cloned()).collect();
-        let has_room = common.routes.len() < KEYED_SLOTS_MAX;
-        let columns = self.columns.iter().map(|column| {
-            let row = rows[column.table].as_deref().filter(|_| has_room);
-            column.json(row)
-        });
-        self.forced += u64::from(!has_room);
-        let (slot, is_new) = common.routes.slot_for(&series[input], columns.collect());
+        let of_rows = |column: &Column| column.json(rows[column.table].as_deref());
+        let mut columns: Columns = self.columns.iter().map(of_rows).collect();
+        let series = &series[input];
+        let has_room = common.routes.has_room(series, &columns, KEYED_SLOTS_MAX);
+        if !has_room {
+            columns = self
+                .columns
+                .iter()
+                .map(|column| column.json(None))
+                .collect();
+            (self.forced, self.is_touched) = (self.forced + 1, true);
+        }
+        let (slot, is_new) = common.routes.slot_for(series, columns);
         if is_new {
             common.pages.touch(common.routes.len() - 1);
             kernel.add_slot();
         }
-        self.last[input] = Some(Last { rows, slot });
+        // Not of nulls for want of room: the next one is counted as well.
+        self.last[input] = has_room.then_some(Last { rows, slot });
         slot
     }
 

@@ -197,13 +197,27 @@ impl Routes {
         is_new
     }
 
+    fn shared_key(&self, series: &Series, columns: Columns) -> SharedKey {
+        let device = self.key.device.then_some(series.device);
+        let channel = self.key.channel.then(|| series.names.channel.clone());
+        (device, channel, columns)
+    }
+
+    /// Whether a series has a slot with these columns, or may have one more while there
+    /// are no more than `max`.
+    pub(super) fn has_room(&self, series: &Series, columns: &Columns, max: usize) -> bool {
+        let is_known = || {
+            let key = self.shared_key(series, columns.clone());
+            self.shared.contains_key(&key)
+        };
+        self.len() < max || is_known()
+    }
+
     /// The slot of a series with these columns, and whether it is new.
     pub(super) fn slot_for(&mut self, series: &Series, columns: Columns) -> (Slot, bool) {
         let next = Slot::try_from(self.series_of.len()).expect("fewer slots than series");
         if !self.is_plain {
-            let device = self.key.device.then_some(series.device);
-            let channel = self.key.channel.then(|| series.names.channel.clone());
-            let key = (device, channel, columns.clone());
+            let key = self.shared_key(series, columns.clone());
             let slot = *self.shared.entry(key).or_insert(next);
             if slot != next {
                 return (slot, false);
@@ -355,5 +369,49 @@ impl Timers {
             self.at[scope as usize] = Self::NEVER;
         }
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::config::{TableSpec, WindowKind};
+    use crate::limits::KEYED_SLOTS_MAX;
+
+    #[test]
+    fn beyond_its_bound_only_keys_that_are_known_have_room() {
+        let config = EngineConfig {
+            tables: vec![TableSpec::new("sites", &["device"])],
+            ..EngineConfig::default()
+        };
+        let kind = WindowKind::Rows { n: 3 };
+        let spec = WindowSpec {
+            key: KeySpec::NONE,
+            key_columns: vec![KeyColumn {
+                table: 0,
+                column: "building".into(),
+            }],
+            ..WindowSpec::new("w", kind)
+        };
+        let mut routes = Routes::new(&spec, &config);
+        let series = Series {
+            id: SeriesId(0),
+            device: DeviceId(0),
+            names: SeriesNames::new(&"d".into(), "x"),
+        };
+        let columns =
+            |n: usize| -> Columns { [Arc::from(format!(",\"sites.building\":{n}"))].into() };
+        for n in 0..KEYED_SLOTS_MAX - 1 {
+            routes.slot_for(&series, columns(n));
+        }
+        let room = |routes: &Routes, n| routes.has_room(&series, &columns(n), KEYED_SLOTS_MAX);
+        assert!(room(&routes, KEYED_SLOTS_MAX), "limit - 1");
+        routes.slot_for(&series, columns(KEYED_SLOTS_MAX));
+        assert!(!room(&routes, KEYED_SLOTS_MAX + 1), "limit");
+        assert!(room(&routes, 7) && room(&routes, KEYED_SLOTS_MAX), "known");
+        // The key of nulls may come on top.
+        routes.slot_for(&series, [Arc::from(",\"sites.building\":null")].into());
+        assert!(!room(&routes, KEYED_SLOTS_MAX + 1), "limit + 1");
+        assert_eq!(routes.slot_for(&series, columns(7)), (7, false));
     }
 }
