@@ -7,6 +7,16 @@ pub const BLOCK_BYTES_MAX: usize = 6 * 1024;
 pub const SEGMENT_BLOCKS_MAX: usize = 1 << 19;
 /// Longest sealed segment.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of rows by key of one sealed segment: whoever seals holds them.
+pub const KEYED_BYTES_MAX: usize = 32 << 20;
+/// Bytes of such rows that are read at once for a key, about.
+pub const KEYED_BUCKET_BYTES: usize = 4096;
+/// Places of rows by key, each for about so many bytes.
+pub const KEYED_BUCKETS_MAX: usize = KEYED_BYTES_MAX / KEYED_BUCKET_BYTES;
+/// Runs of offsets without a hole of which rows by key speak.
+pub const KEYED_SPANS_MAX: usize = 256;
+/// Bytes of what rows by key say of all of them: names of figures.
+pub const KEYED_NOTE_BYTES_MAX: usize = 4096;
 /// Longest key of any entry of a database.
 pub const STORE_KEY_BYTES_MAX: usize = 512;
 /// Longest value of any entry of a database, see [`BLOCK_BYTES_MAX`].

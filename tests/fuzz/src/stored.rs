@@ -3,6 +3,9 @@
 
 use forebay_core::limits::MESSAGE_BYTES_MAX;
 use forebay_core::log::decode::{decode, self_key};
+use forebay_core::log::keyed::{
+    KEYED_TRAILER_BYTES, check_bucket, decode_keyed_table, decode_keyed_trailer,
+};
 use forebay_core::log::segment::{decode_segment_footer, decode_segment_head};
 use forebay_core::payload::{
     AckMessage, Command, DataBody, DataMessage, GatewayStatus, UpstreamHello, is_compact,
@@ -42,8 +45,23 @@ pub(crate) fn block(bytes: &[u8]) {
     }
     let _ = decode_segment_head(bytes);
     let _ = decode_segment_footer(bytes, bytes.len() as u64);
+    keyed(bytes);
     let _ = DeviceTally::from_bytes(bytes);
     let _ = Counters::from_bytes(bytes);
+}
+
+/// Rows by key: a bucket behind a right CRC, and the end of all of it.
+fn keyed(bytes: &[u8]) {
+    let crc = crc32c::crc32c(bytes).to_le_bytes();
+    let bucket = [&crc[..], bytes].concat();
+    if let Ok(rows) = check_bucket(&bucket) {
+        assert!(rows <= bytes.len() as u64, "a row is a byte at least");
+    }
+    if let Ok(trailer) = decode_keyed_trailer(bytes, u64::MAX) {
+        let end = bytes.len() - KEYED_TRAILER_BYTES;
+        let start = end.saturating_sub(trailer.table_bytes());
+        let _ = decode_keyed_table(&bytes[start..end], &trailer);
+    }
 }
 
 /// A payload, as whatever it may be.

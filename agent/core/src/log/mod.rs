@@ -11,6 +11,7 @@ mod doubles;
 pub mod head;
 pub mod index;
 pub mod key;
+pub mod keyed;
 pub mod merge;
 mod pack;
 pub mod pick;

@@ -143,6 +143,9 @@ pub enum SegmentFault {
     Footer,
     /// The index does not have its CRC, or breaks the byte table.
     Index,
+    /// Its rows by key ([`super::keyed`]) are not there, do not have their CRC, or break
+    /// the byte table: the blocks say the same.
+    Keyed,
 }
 
 impl fmt::Display for SegmentFault {
@@ -155,6 +158,7 @@ impl fmt::Display for SegmentFault {
             ),
             Self::Footer => f.write_str("its footer does not read"),
             Self::Index => f.write_str("its index does not read"),
+            Self::Keyed => f.write_str("its rows by key do not read"),
         }
     }
 }

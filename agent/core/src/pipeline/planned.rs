@@ -33,6 +33,12 @@ impl Gateway {
             }
             PlanRequest::Rolling { key, size } => self.rolling_plan(&key, size).map(boxed),
             PlanRequest::Rows { stream, range } => self.rows_plan(stream, range).map(boxed),
+            // From rows where there are some, as any other rollup.
+            PlanRequest::Job(channel, ChannelQuery::Rollup { size, range }) => {
+                let plan = self.channel_key(&channel);
+                let plan = plan.and_then(|key| self.rollup_plan(&[key], size, &whole(range)));
+                plan.map(boxed)
+            }
             PlanRequest::Job(channel, query) => {
                 let job = self.job(&channel, query);
                 job.map(|job| Planned::Job(Box::new(job)))
@@ -159,22 +165,22 @@ impl Gateway {
         })
     }
 
+    fn channel_key(&self, name: &ChannelName) -> Result<ChannelKey, PlanError> {
+        let uid = self.config.names.find(&name.device);
+        let uid = uid.ok_or_else(|| PlanError::Unknown(self.unknown_device(&name.device)))?;
+        Ok(ChannelKey {
+            uid,
+            channel: name.channel.as_str().into(),
+        })
+    }
+
     /// Starts to answer a question about one channel.
     pub(super) fn job(
         &mut self,
         name: &ChannelName,
         query: ChannelQuery,
     ) -> Result<Job, PlanError> {
-        let uid = self.config.names.find(&name.device);
-        let uid = uid.ok_or_else(|| PlanError::Unknown(self.unknown_device(&name.device)))?;
-        let key = ChannelKey {
-            uid,
-            channel: name.channel.as_str().into(),
-        };
-        let whole = |range: TimeRange| {
-            let (start, end) = range.ends();
-            start..end
-        };
+        let key = self.channel_key(name)?;
         let plan = match query {
             ChannelQuery::Rolling { size } => self.rolling_plan(&key, size)?,
             ChannelQuery::Rollup { size, range } => {
@@ -186,6 +192,11 @@ impl Gateway {
         let nothing = || PlanError::Wrong(String::from("no channel is asked for"));
         Job::start(query, plan).ok_or_else(nothing)
     }
+}
+
+fn whole(range: TimeRange) -> Range<EventTime> {
+    let (start, end) = range.ends();
+    start..end
 }
 
 fn boxed(plan: Plan) -> Planned {

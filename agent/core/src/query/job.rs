@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::columns::{Columns, ColumnsFold, ColumnsWant};
 use super::figures::FigureValues;
 use super::plan::{Plan, PlanChannel};
+use super::rollup::{RollupColumns, RollupSource, rollup_of};
 use super::scan::{Asks, Scan, Way};
 use super::windows::{WholeFold, WindowsFold, WindowsWant};
 use super::{Answer, ChannelQuery};
@@ -90,19 +91,13 @@ impl Job {
     /// # Errors
     /// A sentence, where there are too many readings of one time.
     pub fn finish(self) -> Answer {
-        let mut answer = json!({
-            "device": &*self.channel.device,
-            "channel": &*self.channel.key.channel,
-            "unit": &*self.channel.live.unit,
-        });
-        if self.behind > 0 {
-            answer["readings_not_read_yet"] = json!(self.behind);
-        }
-        if let Some(from) = self.complete_from.filter(|from| *from > self.range.0) {
-            answer["complete_from"] = time_value(from);
-        }
+        let complete_from = self.complete_from.filter(|from| *from > self.range.0);
+        let mut answer = head_of(&self.channel, self.behind, complete_from);
         let PlanChannel {
-            live, watermark, ..
+            key,
+            live,
+            watermark,
+            ..
         } = &self.channel;
         match self.of {
             Of::Rolling(size, figures, scan) => {
@@ -114,15 +109,9 @@ impl Job {
             }
             Of::Rollup(size, scan) => {
                 let windows = scan.finish().finish().windows;
-                let lines = windows.iter().flatten().map(|(start, figures)| {
-                    let end = EventTime(start.0.saturating_add(size.0));
-                    let mut line = json!({ "start": time_value(*start), "end": time_value(end) });
-                    figures.values().write(&mut line);
-                    line["preliminary"] = json!(end > *watermark);
-                    line
-                });
-                answer["size_us"] = json!(size.0);
-                answer["windows"] = lines.collect();
+                let windows = windows.first().map_or(&[][..], Vec::as_slice);
+                let columns = rollup_of(key.clone(), windows, size, *watermark);
+                put_rollup(&mut answer, size, &columns, &RollupSource::Readings);
             }
             Of::Readings(scan) => {
                 let got = scan.finish().finish().map_err(|_| {
@@ -166,6 +155,61 @@ impl Asks for Job {
 
     fn take(&mut self, blocks: &[StoredBlock]) -> Option<Offset> {
         self.of.asks_mut().take(blocks)
+    }
+}
+
+/// Whose figures they are, and what they lack.
+fn head_of(channel: &PlanChannel, behind: u64, complete_from: Option<EventTime>) -> Value {
+    let mut answer = json!({
+        "device": &*channel.device,
+        "channel": &*channel.key.channel,
+        "unit": &*channel.live.unit,
+    });
+    if behind > 0 {
+        answer["readings_not_read_yet"] = json!(behind);
+    }
+    if let Some(from) = complete_from {
+        answer["complete_from"] = time_value(from);
+    }
+    answer
+}
+
+fn put_rollup(answer: &mut Value, size: Span, columns: &RollupColumns, source: &RollupSource) {
+    let lines = (0..columns.len()).map(|at| {
+        json!({
+            "start": time_value(EventTime(columns.starts[at])),
+            "end": time_value(EventTime(columns.ends[at])),
+            "count": columns.count[at],
+            "mean": columns.mean[at],
+            "min": columns.min[at],
+            "max": columns.max[at],
+            "preliminary": at >= columns.preliminary_from,
+        })
+    });
+    answer["size_us"] = json!(size.0);
+    answer["source"] = json!(source.name());
+    answer["windows"] = lines.collect();
+}
+
+/// What a rollup of one channel says, from whatever it comes.
+#[derive(Debug)]
+pub struct RollupSaid<'a> {
+    pub channel: &'a PlanChannel,
+    pub size: Span,
+    pub columns: &'a RollupColumns,
+    pub source: &'a RollupSource,
+    pub behind: u64,
+    /// Where not all of its range is there any more.
+    pub complete_from: Option<EventTime>,
+}
+
+impl RollupSaid<'_> {
+    /// As the answer to an operator.
+    #[must_use]
+    pub fn answer(&self) -> Value {
+        let mut answer = head_of(self.channel, self.behind, self.complete_from);
+        put_rollup(&mut answer, self.size, self.columns, self.source);
+        answer
     }
 }
 

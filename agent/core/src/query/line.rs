@@ -53,23 +53,20 @@ pub(super) fn labels(figures: &[Aggregate]) -> Vec<Vec<u8>> {
 /// `labels`: NaN where it says null.
 pub(super) fn read(
     rest: &[u8],
-    labels: &[Vec<u8>],
+    labels: &[impl AsRef<[u8]>],
     times: &mut TimeReader,
     figures: &mut Vec<f64>,
 ) -> Option<WindowLine> {
-    let (start, rest) = until(rest, b'"')?;
-    let (end, rest) = until(rest.strip_prefix(b",\"end\":\"")?, b'"')?;
-    let rest = rest.strip_prefix(b",\"revision\":")?;
-    let (revision, rest) = number(rest);
-    let (is_final, rest) = match rest.strip_prefix(b",\"final\":true") {
-        Some(rest) => (true, rest),
-        None => (false, rest.strip_prefix(b",\"final\":false")?),
-    };
-    let rest = rest.strip_prefix(b",\"reason\":\"idle\"").unwrap_or(rest);
-    let mut rest = rest.strip_prefix(b",\"truncated\":true").unwrap_or(rest);
+    let Said {
+        start,
+        end,
+        revision,
+        is_final,
+        mut rest,
+    } = said(rest)?;
     figures.clear();
     for label in labels {
-        let (text, behind) = number(rest.strip_prefix(label.as_slice())?);
+        let (text, behind) = number(rest.strip_prefix(label.as_ref())?);
         figures.push(figure(text)?);
         rest = behind;
     }
@@ -80,6 +77,52 @@ pub(super) fn read(
         is_final,
     };
     (rest == b"}").then_some(line)
+}
+
+/// What stands before the figures, as text.
+struct Said<'a> {
+    start: &'a [u8],
+    end: &'a [u8],
+    revision: &'a [u8],
+    is_final: bool,
+    rest: &'a [u8],
+}
+
+fn said(rest: &[u8]) -> Option<Said<'_>> {
+    let (start, rest) = until(rest, b'"')?;
+    let (end, rest) = until(rest.strip_prefix(b",\"end\":\"")?, b'"')?;
+    let rest = rest.strip_prefix(b",\"revision\":")?;
+    let (revision, rest) = number(rest);
+    let (is_final, rest) = match rest.strip_prefix(b",\"final\":true") {
+        Some(rest) => (true, rest),
+        None => (false, rest.strip_prefix(b",\"final\":false")?),
+    };
+    let rest = rest.strip_prefix(b",\"reason\":\"idle\"").unwrap_or(rest);
+    let rest = rest.strip_prefix(b",\"truncated\":true").unwrap_or(rest);
+    Some(Said {
+        start,
+        end,
+        revision,
+        is_final,
+        rest,
+    })
+}
+
+/// The labels of the figures of a row, one behind the other, from what stands behind its
+/// [`prefix`].
+pub(super) fn note(rest: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = said(rest)?.rest;
+    let mut out = Vec::new();
+    while rest != b"}" {
+        let after = rest.strip_prefix(b",\"")?;
+        let end = after.iter().position(|byte| *byte == b'"')?;
+        let label = rest
+            .get(..end + 4)
+            .filter(|label| label.ends_with(b"\":"))?;
+        out.extend_from_slice(label);
+        (_, rest) = number(rest.get(label.len()..)?);
+    }
+    Some(out)
 }
 
 fn until(text: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {

@@ -20,6 +20,7 @@ mod columns;
 mod windows;
 
 mod line;
+mod packed;
 mod rollup;
 mod rows;
 
@@ -30,9 +31,10 @@ use serde_json::Value;
 pub use self::catalog::{Catalog, CatalogEntry, CatalogWindow};
 pub use self::columns::{Columns, ColumnsFold, ColumnsGot, ColumnsWant, Detail, GapShown, TooMuch};
 pub use self::figures::{FigureValues, Figures, rolling_range, whole_windows, window_start};
-pub use self::job::Job;
+pub use self::job::{Job, RollupSaid};
 pub use self::line::row_key;
 pub use self::names::{Names, parse_uid};
+pub use self::packed::{NotPacked, Packer};
 pub(crate) use self::plan::{Known, check_range, rollup_range};
 pub use self::plan::{
     Plan, PlanChannel, PlanError, PlanRead, PlanRequest, PlanRows, PlanWindow, Planned,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use super::figures::Figures;
 use super::line::{self, WindowLine};
+use super::packed;
 use super::plan::PlanWindow;
 use super::scan::RowFold;
 use crate::engine::config::Aggregate;
@@ -23,6 +24,17 @@ pub enum RollupSource {
     /// The rows of this stream, and readings where it has none yet.
     Stream(String),
     Readings,
+}
+
+impl RollupSource {
+    /// As answers name it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Stream(name) => name,
+            Self::Readings => "readings",
+        }
+    }
 }
 
 /// Windows of one channel with a reading in them, in order of start. A figure that there
@@ -84,6 +96,20 @@ impl RollupColumns {
             column.truncate(len);
         }
         self.preliminary_from = self.preliminary_from.min(len);
+    }
+
+    /// Leaves the windows behind the first `count`.
+    pub fn skip(&mut self, count: usize) {
+        let count = count.min(self.len());
+        self.starts.drain(..count);
+        self.ends.drain(..count);
+        self.count.drain(..count);
+        let named = [&mut self.mean, &mut self.min, &mut self.max, &mut self.sum];
+        let others = self.others.iter_mut().map(|(_, column)| column);
+        for column in named.into_iter().chain(others) {
+            column.drain(..count);
+        }
+        self.preliminary_from = self.preliminary_from.saturating_sub(count);
     }
 
     fn push(&mut self, start: EventTime, size: Span, figures: &Figures) {
@@ -217,9 +243,39 @@ impl RollupFold {
         self.places.get(line::row_key(line)?).copied()
     }
 
-    /// How the rows that it takes begin: what [`row_key`](super::row_key) gives of them.
+    /// How the rows that it takes begin: what [`row_key`](super::row_key) gives of them,
+    /// in the order of the keys.
     pub fn row_keys(&self) -> impl Iterator<Item = &[u8]> {
         self.rows.iter().map(|rows| &*rows.prefix)
+    }
+
+    /// What is said of packed rows that it reads: others say other figures.
+    #[must_use]
+    pub fn note(&self) -> Vec<u8> {
+        packed::note_of(&self.labels)
+    }
+
+    /// Takes a packed row of the key at this place of the keys.
+    pub fn take_packed(&mut self, place: usize, time: EventTime, row: &[u8]) {
+        let count = self.labels.len();
+        let is_inside = time >= self.range.0 && time < self.range.1;
+        let Some(rows) = self.rows.get_mut(place).filter(|_| is_inside) else {
+            return;
+        };
+        let read = packed::read_packed(time, row, count, &mut self.scratch);
+        let Ok(read) = read else {
+            self.unread += 1;
+            return;
+        };
+        self.count += usize::from(rows.take(read, &self.scratch));
+        self.check_count();
+    }
+
+    fn check_count(&mut self) {
+        if self.count > READ_ROWS_MAX {
+            self.too_much = true;
+            self.range = (EventTime(0), EventTime(0));
+        }
     }
 }
 
@@ -240,10 +296,7 @@ impl RowFold for RollupFold {
             }
             None => self.unread += 1,
         }
-        if self.count > READ_ROWS_MAX {
-            self.too_much = true;
-            self.range = (EventTime(0), EventTime(0));
-        }
+        self.check_count();
     }
 }
 

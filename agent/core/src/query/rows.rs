@@ -112,3 +112,45 @@ impl RowFold for RowsFold {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_an_answer_are_bounded() {
+        const LINE: usize = 1024 * 1024;
+        let count = READ_BYTES_MAX / LINE;
+        for (more, kept) in [(-1, count), (0, count), (1, count - 1)] {
+            let mut fold = RowsFold::new(EventTime(0)..EventTime(1000), 1000);
+            let mut line = vec![b'x'; LINE + 1];
+            for n in 0..count {
+                let is_last = n + 1 == count;
+                let more = if is_last { more } else { 0 };
+                line.resize(LINE.checked_add_signed(more).unwrap(), b'x');
+                fold.take(EventTime(n as i64), &line);
+            }
+            let got = fold.finish().expect("no two rows of one time");
+            assert_eq!(got.lines.len(), kept, "{more}");
+            assert_eq!(got.left_out, kept < count, "{more}");
+            let end = if kept < count { kept as i64 } else { 1000 };
+            assert_eq!(got.covered, EventTime(0)..EventTime(end), "{more}");
+        }
+    }
+
+    #[test]
+    fn one_time_may_have_so_many_bytes_and_no_more() {
+        const LINE: usize = 1024 * 1024;
+        let most = 2 * READ_BYTES_MAX / LINE;
+        for (count, is_answered) in [(most - 1, true), (most, true), (most + 1, false)] {
+            let mut fold = RowsFold::new(EventTime(0)..EventTime(1000), 1000);
+            let line = vec![b'x'; LINE];
+            (0..count).for_each(|_| fold.take(EventTime(5), &line));
+            let got = fold.finish();
+            assert_eq!(got.is_some(), is_answered, "{count}");
+            if let Some(got) = got {
+                assert_eq!(got.lines.len(), count);
+            }
+        }
+    }
+}

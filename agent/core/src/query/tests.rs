@@ -439,3 +439,65 @@ fn the_newest_revision_of_a_row_counts() {
         assert!(columns.sum.iter().all(|sum| sum.is_nan()));
     }
 }
+
+#[test]
+fn packed_rows_give_the_same_columns() {
+    let window = PlanWindow {
+        name: String::from("minute"),
+        figures: WindowSpec::new("minute", WindowKind::Rows { n: 1 }).aggregates,
+        lateness: Span(0),
+    };
+    let line = |device: u8, minute: i64, revision: u32, mean: f64| {
+        format!(
+            "{{\"stream\":\"minute\",\"device\":\"{}\",\"channel\":\"t\",\
+             \"start\":\"1970-01-01T00:0{minute}:00Z\",\"end\":\"1970-01-01T00:0{}:00Z\",\
+             \"revision\":{revision},\"final\":true,\"count\":1,\"mean\":{mean},\"min\":1,\"max\":null}}",
+            DeviceUid([device; 8]),
+            minute + 1
+        )
+    };
+    let rows = [
+        (1, 1, 0, 5.5),
+        (2, 1, 0, 1.0 / 3.0),
+        (1, 3, 0, -7.0),
+        (1, 1, 2, 0.25),
+    ];
+    let keys = vec![key(1), key(2)];
+    let range = (EventTime(0), EventTime(i64::MAX));
+    let mut plain = RollupFold::new(keys.clone(), &window, range);
+    let mut packed = RollupFold::new(keys, &window, range);
+    let mut packer = Packer::default();
+    for (device, minute, revision, mean) in rows {
+        let line = line(device, minute, revision, mean);
+        let time = EventTime((minute + 1) * 60_000_000 - 1);
+        plain.take(time, line.as_bytes());
+        let (of, row) = packer.pack(time, line.as_bytes()).unwrap();
+        let place = packed.row_keys().position(|key| key == of).unwrap();
+        packed.take_packed(place, time, row);
+    }
+    assert_eq!(packed.note(), packer.note());
+    packed.take_packed(0, EventTime(0), b"none");
+    assert_eq!(packed.unread(), 1);
+    packed.take_packed(7, EventTime(0), b"of no key");
+    assert_eq!(packed.unread(), 1);
+    let text = |fold: RollupFold| format!("{:?}", fold.finish());
+    assert_eq!(text(packed), text(plain));
+}
+
+#[test]
+fn windows_are_left_out_at_both_ends() {
+    let windows: Vec<_> = (0..5)
+        .map(|n| (EventTime(n * 10), Figures::default()))
+        .collect();
+    let mut columns = rollup_of(key(1), &windows, Span(10), EventTime(30));
+    assert_eq!((columns.len(), columns.preliminary_from), (5, 3));
+    columns.skip(2);
+    assert_eq!(
+        (&*columns.starts, columns.preliminary_from),
+        (&[20, 30, 40][..], 1)
+    );
+    columns.truncate(2);
+    columns.skip(9);
+    assert!(columns.is_empty() && columns.mean.is_empty() && columns.ends.is_empty());
+    assert_eq!(columns.preliminary_from, 0);
+}

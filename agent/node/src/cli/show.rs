@@ -45,7 +45,11 @@ pub(super) fn rolling(answer: &Value) -> String {
 pub(super) fn rollup(answer: &Value) -> String {
     let size = seconds(&answer["size_us"]);
     let windows = format!(", windows of {size}");
-    series(answer, &sheets::ROLLUP, ("windows", "mean"), &windows)
+    let mut out = series(answer, &sheets::ROLLUP, ("windows", "mean"), &windows);
+    if let Some(stream) = answer["source"].as_str().filter(|name| *name != "readings") {
+        let _ = write!(out, "\n(from the rows of {stream})");
+    }
+    out
 }
 
 /// A line per reading, under the values as bars.

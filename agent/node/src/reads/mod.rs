@@ -316,14 +316,21 @@ impl Reads {
         channel: ChannelName,
         query: ChannelQuery,
     ) -> Result<Value, ReadError> {
-        match self.planned(PlanRequest::Job(channel, query)).await? {
-            Planned::Job(job) => {
+        let request = PlanRequest::Job(channel, query);
+        match (self.planned(request).await?, query) {
+            (Planned::Job(job), _) => {
                 let log = self.log.clone();
                 self.pool
                     .run(move |stop| answer::job(&log, *job, stop))
                     .await
             }
-            Planned::Catalog(_) | Planned::Plan(_) => Err(ReadError::Stopped),
+            (Planned::Plan(plan), ChannelQuery::Rollup { size, .. }) => {
+                let log = self.log.clone();
+                self.pool
+                    .run(move |stop| rollup::said(&log, *plan, size, stop))
+                    .await
+            }
+            (Planned::Catalog(_) | Planned::Plan(_), _) => Err(ReadError::Stopped),
         }
     }
 

@@ -3,23 +3,79 @@
 
 use std::ops::Range;
 
+use forebay_core::limits::QUERY_LINES_MAX;
 use forebay_core::query::{
-    Plan, PlanRows, RollupColumns, RollupFold, RollupSource, RowsScan, Scan, WindowsFold,
-    WindowsGot, WindowsWant, rollup_of,
+    Plan, PlanRead, PlanRows, RollupColumns, RollupFold, RollupSaid, RollupSource, RowFold as _,
+    RowsScan, Scan, WindowsFold, WindowsGot, WindowsWant, rollup_of,
 };
 use forebay_core::units::{EventTime, Span};
+use serde_json::Value;
 
 use super::drive::drive;
 use super::pool::Stopped;
 use super::{ReadError, RollupGot, RollupWant};
-use crate::store::{KeyHash, LogReads};
+use crate::store::{KeyHash, LogReads, RowsOf};
+
+/// Windows of some length, of the channels of a plan.
+#[derive(Debug, Clone, Copy)]
+struct Windows {
+    size: Span,
+    /// Most of them over all channels.
+    max: usize,
+    /// Which are kept where there are more.
+    newest_first: bool,
+}
 
 /// # Errors
 /// When the disk does not give what is needed, or it is too much.
 pub(super) fn rollup(
     log: &LogReads,
-    mut plan: Plan,
+    plan: Plan,
     want: &RollupWant,
+    stopped: &Stopped,
+) -> Result<RollupGot, ReadError> {
+    let windows = Windows {
+        size: want.size,
+        max: want.rows_max,
+        newest_first: false,
+    };
+    answer(log, plan, windows, stopped)
+}
+
+/// The newest windows of the one channel of a plan, as an operator is told of them.
+///
+/// # Errors
+/// As [`rollup`].
+pub(super) fn said(
+    log: &LogReads,
+    plan: Plan,
+    size: Span,
+    stopped: &Stopped,
+) -> Result<Value, ReadError> {
+    let none = || ReadError::Wrong(String::from("no channel is asked for"));
+    let channel = plan.channels.first().cloned().ok_or_else(none)?;
+    let start = plan.range.start;
+    let windows = Windows {
+        size,
+        max: QUERY_LINES_MAX,
+        newest_first: true,
+    };
+    let got = answer(log, plan, windows, stopped)?;
+    let said = RollupSaid {
+        channel: &channel,
+        size,
+        columns: got.columns.first().ok_or_else(none)?,
+        source: &got.source,
+        behind: got.behind,
+        complete_from: got.complete_from.filter(|from| *from > start),
+    };
+    Ok(said.answer())
+}
+
+fn answer(
+    log: &LogReads,
+    mut plan: Plan,
+    want: Windows,
     stopped: &Stopped,
 ) -> Result<RollupGot, ReadError> {
     match plan.rows.take() {
@@ -31,7 +87,7 @@ pub(super) fn rollup(
 fn from_readings(
     log: &LogReads,
     plan: Plan,
-    want: &RollupWant,
+    want: Windows,
     stopped: &Stopped,
 ) -> Result<RollupGot, ReadError> {
     let read = read_windows(log, &plan, plan.range.clone(), want, stopped)?;
@@ -60,7 +116,7 @@ fn read_windows(
     log: &LogReads,
     plan: &Plan,
     range: Range<EventTime>,
-    want: &RollupWant,
+    want: Windows,
     stopped: &Stopped,
 ) -> Result<Read, ReadError> {
     let fold = WindowsFold::new(
@@ -68,12 +124,13 @@ fn read_windows(
         WindowsWant {
             size: want.size,
             range,
-            windows_max: want.rows_max,
-            newest_first: false,
+            windows_max: want.max,
+            newest_first: want.newest_first,
         },
     );
     let keys = plan.channels.iter().map(|channel| channel.key.clone());
-    let mut scan = Scan::new(keys, plan.reads.iter().copied(), false, fold);
+    let reads = plan.reads.iter().copied();
+    let mut scan = Scan::new(keys, reads, want.newest_first, fold);
     let missing = drive(log, &mut scan, None, stopped)?;
     Ok(Read {
         got: scan.finish().finish(),
@@ -85,7 +142,7 @@ fn from_rows(
     log: &LogReads,
     plan: Plan,
     rows: PlanRows,
-    want: &RollupWant,
+    want: Windows,
     stopped: &Stopped,
 ) -> Result<RollupGot, ReadError> {
     let Some(window) = &rows.window else {
@@ -98,10 +155,8 @@ fn from_rows(
         .collect();
     // The time of a row is the last microsecond of its window.
     let fold = RollupFold::new(keys, window, (plan.range.start, plan.range.end));
-    let hashes: Vec<_> = fold.row_keys().map(KeyHash::of).collect();
-    let mut scan = RowsScan::new(rows.reads.iter().copied(), fold);
-    let mut missing = drive(log, &mut scan, Some(&hashes), stopped)?;
-    let columns = scan.finish().finish().ok_or_else(too_much)?;
+    let (fold, mut missing) = read_rows(log, fold, &rows.reads, stopped)?;
+    let columns = fold.finish().ok_or_else(too_much)?;
     let last = columns.iter().map(|columns| columns.ends.last().copied());
     // What each channel has no row of yet; the earliest of all is read.
     let from = last
@@ -122,7 +177,7 @@ fn from_rows(
             columns.append(&windows[first..], want.size, |_| false);
         }
     }
-    let (covered, left_out) = limit(&mut out, plan.range, want.rows_max, want.size);
+    let (covered, left_out) = limit(&mut out, plan.range, want);
     Ok(RollupGot {
         columns: out,
         source: RollupSource::Stream(rows.stream),
@@ -134,15 +189,59 @@ fn from_rows(
     })
 }
 
+/// Takes the rows from where they stand by key, and others from their blocks; gives how
+/// many records were not there.
+fn read_rows(
+    log: &LogReads,
+    mut fold: RollupFold,
+    reads: &[PlanRead],
+    stopped: &Stopped,
+) -> Result<(RollupFold, u64), ReadError> {
+    let keys: Vec<Vec<u8>> = fold.row_keys().map(<[u8]>::to_vec).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let hashes: Vec<_> = keys.iter().map(|key| KeyHash::of(key)).collect();
+    let note = fold.note();
+    let mut missing = 0;
+    for read in reads {
+        let mut next = read.first;
+        while next < read.end {
+            if stopped.is_set() {
+                return Err(ReadError::Stopped);
+            }
+            let (from, to) = fold.range();
+            let what = RowsOf {
+                at: read.at,
+                range: next..read.end,
+                times: from..to,
+                keys: &keys,
+                note: &note,
+            };
+            let part = log.read_keyed(&what, &mut |place, time, row| {
+                fold.take_packed(place, time, row);
+            });
+            let part = part.map_err(|error| ReadError::Disk(error.to_string()))?;
+            let rest = part.rest.into_iter().map(|range| PlanRead {
+                first: range.start,
+                end: range.end,
+                ..*read
+            });
+            let mut scan = RowsScan::new(rest, fold);
+            missing += drive(log, &mut scan, Some(&hashes), stopped)?;
+            fold = scan.finish();
+            next = part.next;
+        }
+    }
+    Ok((fold, missing))
+}
+
 /// Leaves so many windows over all channels, whole ones by their start.
 fn limit(
     columns: &mut [RollupColumns],
     range: Range<EventTime>,
-    rows_max: usize,
-    size: Span,
+    want: Windows,
 ) -> (Range<EventTime>, bool) {
     let count: usize = columns.iter().map(RollupColumns::len).sum();
-    if count <= rows_max {
+    if count <= want.max {
         return (range, false);
     }
     let starts = columns
@@ -150,18 +249,26 @@ fn limit(
         .flat_map(|columns| columns.starts.iter().copied());
     let mut starts: Vec<i64> = starts.collect();
     starts.sort_unstable();
-    let cut = starts[rows_max];
-    let is_first = starts.first() == Some(&cut);
-    let end = if is_first {
-        cut.saturating_add(size.0)
+    let next = |start: i64| start.saturating_add(want.size.0);
+    // Of equal starts all are left, or none but where nothing else is there.
+    let kept = if want.newest_first {
+        let cut = starts[starts.len() - 1 - want.max];
+        let is_last = starts.last() == Some(&cut);
+        let first = if is_last { cut } else { next(cut) };
+        range.start.max(EventTime(first))..range.end
     } else {
-        cut
+        let cut = starts[want.max];
+        let is_first = starts.first() == Some(&cut);
+        let end = if is_first { next(cut) } else { cut };
+        range.start..range.end.min(EventTime(end))
     };
-    for columns in columns {
-        columns.truncate(columns.starts.partition_point(|start| *start < end));
+    for columns in &mut *columns {
+        let before = |limit: EventTime| move |start: &i64| *start < limit.0;
+        columns.truncate(columns.starts.partition_point(before(kept.end)));
+        columns.skip(columns.starts.partition_point(before(kept.start)));
     }
-    let left_out = starts.last().is_some_and(|last| *last >= end);
-    (range.start..range.end.min(EventTime(end)), left_out)
+    let left: usize = columns.iter().map(RollupColumns::len).sum();
+    (kept, left < count)
 }
 
 fn too_much() -> ReadError {

@@ -188,6 +188,14 @@ impl LogReader {
             progress(end);
         }
         flush(&mut run, &path, report);
+        if let Err(fault) = file.check_keyed().map_err(told)? {
+            report.damage(Damage {
+                bytes: Some(file.between()),
+                path,
+                what: fault.to_string(),
+                lost: Vec::new(),
+            });
+        }
         Ok(())
     }
 
@@ -331,6 +339,7 @@ fn fault_bytes(fault: SegmentFault, file: &SegmentFile) -> Range<u64> {
             0..file.bytes.min(SEGMENT_HEAD_BYTES as u64)
         }
         SegmentFault::Footer => footer..file.bytes,
+        SegmentFault::Keyed => file.between(),
         SegmentFault::Index => {
             let ends = file.index.entries.iter();
             let ends = ends.map(|entry| u64::from(entry.position) + u64::from(entry.length));

@@ -10,6 +10,7 @@ mod lock;
 mod names;
 
 mod identity;
+mod keyed;
 mod raw;
 #[cfg(test)]
 mod samples;
@@ -20,6 +21,7 @@ mod live;
 mod unsealed;
 
 mod reads;
+mod recent;
 mod row_index;
 
 mod catalog;
@@ -46,7 +48,7 @@ pub use log_store::LogStore;
 pub use names::segment_name;
 pub use raw::{Chosen, RawBlock, choose, search};
 pub use reader::{LogReader, Part, Place, State};
-pub use reads::{LogReads, ReadPart, ReadWhat};
+pub use reads::{KeyedPart, LogReads, ReadPart, ReadWhat, RowsOf};
 pub use repair::{Repaired, repair};
 pub use row_index::KeyHash;
 pub use segment_file::{SegmentFile, SegmentWriter, sealed_now};

@@ -220,7 +220,10 @@ impl Opening<'_> {
                     said: fault.to_string(),
                 });
             }
-            SegmentFault::Head | SegmentFault::Footer | SegmentFault::Index => {}
+            SegmentFault::Head
+            | SegmentFault::Footer
+            | SegmentFault::Index
+            | SegmentFault::Keyed => {}
         }
         self.found.losses.extend(holes(id, &file.index));
         self.found.notes.push(format!(

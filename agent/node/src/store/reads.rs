@@ -20,18 +20,23 @@ use forebay_core::units::{EventTime, Offset};
 
 use super::live::LiveBlocks;
 use super::names::segment_name;
+use super::recent::Recent;
 use super::row_index::{KeyHash, RowIndex};
 use super::segment_file::SegmentFile;
 use super::sled_db::io_error;
 use super::unsealed::{RawSource, Source};
 
+mod by_key;
+
+pub use by_key::{KeyedPart, RowsOf};
+
 /// Segments that are kept open for reading beside the storage thread.
-const FILES_MAX: usize = 64;
+pub(super) const FILES_MAX: usize = 64;
 /// Entries of indexes of open segments, 24 bytes each, beside those of the last.
-const INDEX_ENTRIES_MAX: usize = 1 << 18;
+pub(super) const INDEX_ENTRIES_MAX: usize = 1 << 18;
 
 /// Bytes of indexes of rows that are kept, beside the last.
-const ROW_INDEXES_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(super) const ROW_INDEXES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Where the offsets of a partition stand that begin at a segment's first.
 #[derive(Debug, Clone, Copy)]
@@ -92,10 +97,8 @@ pub struct LogReads {
 struct Shared {
     log_dir: PathBuf,
     view: Mutex<Arc<View>>,
-    /// The one used last stands last.
-    open: Mutex<Vec<(SegmentId, Arc<SegmentFile>)>>,
-    /// Likewise.
-    row_indexes: Mutex<Vec<(SegmentId, Arc<RowIndex>)>>,
+    open: Mutex<Recent<SegmentFile>>,
+    row_indexes: Mutex<Recent<RowIndex>>,
 }
 
 /// What a read brought.
@@ -115,8 +118,14 @@ impl LogReads {
             shared: Arc::new(Shared {
                 log_dir: log_dir.to_owned(),
                 view: Mutex::default(),
-                open: Mutex::default(),
-                row_indexes: Mutex::default(),
+                open: Mutex::new(Recent::new(FILES_MAX, INDEX_ENTRIES_MAX, |file| {
+                    file.index.entries.len()
+                })),
+                row_indexes: Mutex::new(Recent::new(
+                    usize::MAX,
+                    ROW_INDEXES_BYTES_MAX,
+                    RowIndex::bytes,
+                )),
             }),
         }
     }
@@ -125,13 +134,13 @@ impl LogReads {
     pub(super) fn show(&self, view: View) {
         let mut open = lock(&self.shared.open);
         // A file of the same name may be another one later.
-        let is_there = |id: &SegmentId| {
+        let is_there = |id: SegmentId| {
             let ranges = view.places.iter().filter(|(at, _)| at.topic == id.topic);
             let mut of_topic = ranges.flat_map(|(_, ranges)| ranges.values());
-            of_topic.any(|stretch| stretch.id == *id)
+            of_topic.any(|stretch| stretch.id == id)
         };
-        open.retain(|(id, _)| is_there(id));
-        lock(&self.shared.row_indexes).retain(|(id, _)| is_there(id));
+        open.retain(is_there);
+        lock(&self.shared.row_indexes).retain(is_there);
         *lock(&self.shared.view) = Arc::new(view);
     }
 
@@ -242,53 +251,27 @@ impl LogReads {
         file: &SegmentFile,
         part: &mut Part,
     ) -> std::io::Result<Arc<RowIndex>> {
-        let mut kept = lock(&self.shared.row_indexes);
-        if let Some(place) = kept.iter().position(|(of, _)| *of == id) {
-            let used = kept.remove(place);
-            let index = used.1.clone();
-            kept.push(used);
+        if let Some(index) = lock(&self.shared.row_indexes).get(id) {
             return Ok(index);
         }
-        drop(kept);
         let index = Arc::new(RowIndex::build(file, id.topic)?);
         part.has_built = true;
-        let mut kept = lock(&self.shared.row_indexes);
-        kept.push((id, index.clone()));
-        let bytes = |kept: &[(SegmentId, Arc<RowIndex>)]| {
-            let bytes = kept.iter().map(|(_, index)| index.bytes());
-            bytes.sum::<usize>()
-        };
-        while kept.len() > 1 && bytes(&kept) > ROW_INDEXES_BYTES_MAX {
-            kept.remove(0);
-        }
+        lock(&self.shared.row_indexes).keep(id, index.clone());
         Ok(index)
     }
 
     /// The file of a segment; `None` where it is gone.
     fn file(&self, id: SegmentId) -> Result<Option<Arc<SegmentFile>>, StoreError> {
-        let mut open = lock(&self.shared.open);
-        if let Some(place) = open.iter().position(|(of, _)| *of == id) {
-            let used = open.remove(place);
-            let file = used.1.clone();
-            open.push(used);
+        if let Some(file) = lock(&self.shared.open).get(id) {
             return Ok(Some(file));
         }
-        drop(open);
         let path = self.shared.log_dir.join(segment_name(id));
         let file = match SegmentFile::open(&path, id.topic) {
             Ok(file) => Arc::new(file),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error("read", &error)),
         };
-        let mut open = lock(&self.shared.open);
-        open.push((id, file.clone()));
-        let entries = |open: &[(SegmentId, Arc<SegmentFile>)]| {
-            let lengths = open.iter().map(|(_, file)| file.index.entries.len());
-            lengths.sum::<usize>()
-        };
-        while open.len() > FILES_MAX || (open.len() > 1 && entries(&open) > INDEX_ENTRIES_MAX) {
-            open.remove(0);
-        }
+        lock(&self.shared.open).keep(id, file.clone());
         Ok(Some(file))
     }
 }

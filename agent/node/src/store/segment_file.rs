@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,7 @@ use forebay_core::log::segment::{
 use forebay_core::units::{EventTime, TopicId};
 
 use super::fault;
+use super::keyed::{KeyedFile, KeyedRows};
 use super::names::{UNFINISHED, segment_name, with_end};
 use super::raw;
 
@@ -38,6 +40,8 @@ pub struct SegmentWriter {
     position: u64,
     /// `None`: blocks are copied as they are.
     merger: Option<Merger>,
+    /// Of a topic whose rows have keys.
+    keyed: Option<KeyedRows>,
 }
 
 impl SegmentWriter {
@@ -58,6 +62,7 @@ impl SegmentWriter {
             index: SegmentIndex::default(),
             position: SEGMENT_HEAD_BYTES as u64,
             merger: merge.then(Merger::new),
+            keyed: KeyedRows::of(head.id.topic),
         })
     }
 
@@ -86,6 +91,9 @@ impl SegmentWriter {
             ));
         }
         self.file.write_all(&block.bytes)?;
+        if let Some(keyed) = self.keyed.take() {
+            self.keyed = keyed.with(block, &head);
+        }
         let (length, position) = (block.bytes.len() as u16, self.position as u32);
         self.index
             .push(block.key.at.partition, &head, length, position);
@@ -102,6 +110,13 @@ impl SegmentWriter {
         if let Some(mut merger) = self.merger.take() {
             let merged = merger.finish();
             merged.iter().try_for_each(|block| self.write(block))?;
+        }
+        if let Some(keyed) = self.keyed.take() {
+            let bytes = keyed.finish();
+            if self.position + bytes.len() as u64 <= SEGMENT_BYTES_MAX {
+                self.file.write_all(&bytes)?;
+                self.position += bytes.len() as u64;
+            }
         }
         let tail = self.index.encode(self.position);
         self.file.write_all(&tail)?;
@@ -126,6 +141,8 @@ pub struct SegmentFile {
     /// What was wrong beside the blocks; the index was then made by searching.
     pub fault: Option<SegmentFault>,
     pub bytes: u64,
+    /// First byte of the index, where that reads.
+    pub(super) index_at: Option<u64>,
 }
 
 /// What a segment says of itself, read without its index; `None` when that does
@@ -176,13 +193,17 @@ impl SegmentFile {
             index: SegmentIndex::default(),
             fault: None,
             bytes,
+            index_at: None,
         };
         match out.read_head()? {
             Ok(head) => out.head = Some(head),
             Err(fault) => out.fault = Some(fault),
         }
         match out.read_index()? {
-            Ok(index) => out.index = index,
+            Ok((index, index_at)) => {
+                out.index = index;
+                out.index_at = Some(index_at);
+            }
             Err(fault) => {
                 out.fault = Some(fault);
                 out.index = searched_index(path, topic)?;
@@ -200,7 +221,7 @@ impl SegmentFile {
         Ok(decode_segment_head(&bytes))
     }
 
-    fn read_index(&self) -> std::io::Result<Result<SegmentIndex, SegmentFault>> {
+    fn read_index(&self) -> std::io::Result<Result<(SegmentIndex, u64), SegmentFault>> {
         let Some(footer_at) = self.bytes.checked_sub(SEGMENT_FOOTER_BYTES as u64) else {
             return Ok(Err(SegmentFault::Footer));
         };
@@ -212,7 +233,33 @@ impl SegmentFile {
         };
         let mut bytes = vec![0; footer.index_bytes + footer.ranges_bytes];
         self.file.read_exact_at(&mut bytes, footer.index_at)?;
-        Ok(SegmentIndex::decode(&bytes, &footer))
+        let index = SegmentIndex::decode(&bytes, &footer);
+        Ok(index.map(|index| (index, footer.index_at)))
+    }
+
+    /// The bytes between blocks and index, where the index reads: nothing, or rows by key.
+    #[must_use]
+    pub(super) fn between(&self) -> Range<u64> {
+        let ends = self.index.entries.iter();
+        let ends = ends.map(|entry| u64::from(entry.position) + u64::from(entry.length));
+        let end = ends.max().unwrap_or(SEGMENT_HEAD_BYTES as u64);
+        end..self.index_at.unwrap_or(end)
+    }
+
+    /// Reads all rows by key; whether they are there and whole, or there are none.
+    ///
+    /// # Errors
+    /// When the system cannot.
+    pub(super) fn check_keyed(&self) -> std::io::Result<Result<(), SegmentFault>> {
+        let Range { start, end } = self.between();
+        if start == end {
+            return Ok(Ok(()));
+        }
+        let keyed = match KeyedFile::of(&self.file, end)? {
+            Ok(keyed) if keyed.first() == start => keyed,
+            Ok(_) | Err(_) => return Ok(Err(SegmentFault::Keyed)),
+        };
+        keyed.check(&self.file)
     }
 
     /// Reads the block of an entry; it may be damaged.

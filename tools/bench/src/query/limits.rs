@@ -24,6 +24,8 @@ pub(super) const CONNECTIONS: usize = 4;
 
 /// Series that are asked for together, of rollups and of PromQL.
 pub(super) const ROLLUP_SERIES: usize = 10;
+/// Processes whose first question finds nothing in the system's cache.
+pub(super) const COLD_REPEATS: usize = 5;
 pub(super) const OVERTIME_SERIES: usize = 100;
 /// Devices of the wide log, ten channels each.
 pub(super) const WIDE_DEVICES: usize = 1_000;
