@@ -1,28 +1,28 @@
-//! One request of Prometheus's API, from its parameters to the body of its answer.
+//! One request of Prometheus's API, from its parameters to its answer.
 //!
 //! Always holds: a query is read for and computed within its time, beside the agent's
 //! loop. Bound: [`QUERIES_AT_A_TIME`] are computed at a time, [`QUERIES_WAITING_MAX`]
-//! wait. Knows no HTTP.
+//! wait; answers that are being sent hold [`ANSWERS_KIB_MAX`]. Knows no HTTP.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{self, Notes};
 use super::ast::{Grid, Plan};
-use super::data::{Answer, Read};
 use super::error::QueryError;
 use super::eval::evaluate;
-use super::fetch::fetch;
+use super::fetch::{Fetched, fetch};
 use super::form::{Form, invalid};
 use super::labels::{Labels, NAME, is_label_name};
 use super::limits::{
-    ANSWER_BYTES_MAX, LOOKBACK_MS, MATCHES_MAX, METADATA_SERIES_MAX, QUERIES_AT_A_TIME,
+    ANSWERS_KIB_MAX, LOOKBACK_MS, MATCHES_MAX, METADATA_SERIES_MAX, QUERIES_AT_A_TIME,
     QUERIES_WAITING_MAX, QUERY_TIMEOUT_MS, STEPS_MAX,
 };
+use super::pieces::Pieces;
 use super::plan::{in_time, matchers_of, plan_until};
 use super::source::{Found, Kind, Known, Source};
 use super::text::quoted;
@@ -34,6 +34,15 @@ pub struct Asked<S> {
     computing: Arc<Semaphore>,
     /// Those that are computed and those that wait.
     places: Arc<Semaphore>,
+    /// What answers may hold that are being sent, KiB.
+    room: Arc<Semaphore>,
+}
+
+/// An answer that is ready to be sent, with its share of what all may hold.
+#[derive(Debug)]
+pub struct Ready {
+    pub pieces: Pieces,
+    pub held: OwnedSemaphorePermit,
 }
 
 /// Says to a query that nobody waits for it any more.
@@ -52,6 +61,7 @@ impl<S: Source> Asked<S> {
             source,
             computing: Arc::new(Semaphore::new(QUERIES_AT_A_TIME)),
             places: Arc::new(Semaphore::new(QUERIES_AT_A_TIME + QUERIES_WAITING_MAX)),
+            room: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
         }
     }
 
@@ -59,7 +69,7 @@ impl<S: Source> Asked<S> {
     ///
     /// # Errors
     /// Those of the query.
-    pub async fn query(&self, form: &Form) -> Result<String, QueryError> {
+    pub async fn query(&self, form: &Form) -> Result<Ready, QueryError> {
         let time = form.time("time", Some(now()))?;
         let grid = Grid::at(in_time(time)?);
         self.computed(form, (grid, time), false).await
@@ -69,7 +79,7 @@ impl<S: Source> Asked<S> {
     ///
     /// # Errors
     /// Those of the query.
-    pub async fn query_range(&self, form: &Form) -> Result<String, QueryError> {
+    pub async fn query_range(&self, form: &Form) -> Result<Ready, QueryError> {
         let times = steps(form)?;
         self.computed(form, times, true).await
     }
@@ -79,7 +89,7 @@ impl<S: Source> Asked<S> {
         form: &Form,
         times: (Grid, i64),
         is_range: bool,
-    ) -> Result<String, QueryError> {
+    ) -> Result<Ready, QueryError> {
         let text = form.get("query").unwrap_or_default();
         let lookback = positive(form, "lookback_delta")?.unwrap_or(LOOKBACK_MS);
         let with_rollups = form.get("rollups") != Some("off");
@@ -106,7 +116,7 @@ impl<S: Source> Asked<S> {
         plan: Plan,
         (with_rollups, is_range): (bool, bool),
         deadline: Instant,
-    ) -> Result<String, QueryError> {
+    ) -> Result<Ready, QueryError> {
         let busy = |_| QueryError::Unavailable("too many queries wait: ask again later".to_owned());
         let _place = self.places.try_acquire().map_err(busy)?;
         let turn = Arc::clone(&self.computing).acquire_owned().await;
@@ -118,10 +128,24 @@ impl<S: Source> Asked<S> {
             // Kept to the end of the work, also when nobody waits for it any more.
             let _turn = turn;
             let go_on = || !gone.load(Ordering::Relaxed) && Instant::now() < deadline;
-            body(&plan, &fetched.reads, &fetched.notes, is_range, &go_on)
+            answered(&plan, fetched, is_range, &go_on)
         });
-        task.await
-            .unwrap_or_else(|_| Err(QueryError::Execution("the query failed".to_owned())))
+        let failed = |_| Err(QueryError::Execution("the query failed".to_owned()));
+        let pieces = task.await.unwrap_or_else(failed)?;
+        let held = self.hold(pieces.bytes())?;
+        Ok(Ready { pieces, held })
+    }
+
+    /// Room for an answer until its client has taken it.
+    fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, QueryError> {
+        let kib = bytes.div_ceil(1024).min(ANSWERS_KIB_MAX);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.room).try_acquire_many_owned(kib);
+        held.map_err(|_| {
+            QueryError::Unavailable(
+                "other long answers are still being taken: ask again later".to_owned(),
+            )
+        })
     }
 
     /// `/api/v1/series`.
@@ -240,14 +264,13 @@ impl<S: Source> Asked<S> {
     }
 }
 
-/// The body of the answer, computed.
-fn body(
+/// The answer, computed.
+fn answered(
     plan: &Plan,
-    reads: &[Read],
-    notes: &Notes,
+    fetched: Fetched,
     is_range: bool,
     go_on: &dyn Fn() -> bool,
-) -> Result<String, QueryError> {
+) -> Result<Pieces, QueryError> {
     if is_range && matches!(plan.node, super::ast::Node::Range(_)) {
         return Err(QueryError::BadData(
             "invalid expression type \"range vector\" for range query, must be Scalar or instant \
@@ -255,15 +278,8 @@ fn body(
                 .to_owned(),
         ));
     }
-    let answer: Answer = evaluate(plan, reads, go_on)?;
-    let data = answer::data(&answer, plan.grid, is_range, ANSWER_BYTES_MAX);
-    let data = data.ok_or_else(|| {
-        QueryError::Execution(format!(
-            "the answer has more than {ANSWER_BYTES_MAX} bytes: ask for fewer series, a shorter \
-             time or a longer step"
-        ))
-    })?;
-    Ok(answer::success(&data, notes))
+    let answer = evaluate(plan, &fetched.reads, go_on)?;
+    Ok(Pieces::new(answer, plan.grid, is_range, fetched.notes))
 }
 
 /// The times of a range query, and its end.

@@ -29,8 +29,13 @@ pub const TIME_MS_MAX: i64 = 1 << 50;
 /// How long a query may take, ms; below what the API allows any request, so that the
 /// answer has the form of Prometheus.
 pub const QUERY_TIMEOUT_MS: u64 = 25_000;
-/// Longest answer to a query, bytes.
-pub const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Values of all answers that clients have not taken yet, KiB. One more answer that would
+/// not fit is refused.
+pub const ANSWERS_KIB_MAX: usize = 64 * 1024;
+/// How long a client may take until it has all of an answer, ms.
+pub const ANSWER_TIME_MS: u64 = 120_000;
+/// About how much text of an answer is in memory at a time.
+pub const PIECE_BYTES: usize = 32 * 1024;
 /// Queries that are computed at a time; others wait.
 pub const QUERIES_AT_A_TIME: usize = 2;
 /// Queries that may wait; one more is refused.
@@ -42,5 +47,7 @@ pub const SUBQUERY_STEP_MS: i64 = 60_000;
 
 // A query of one series at the finest resolution fits.
 const _: () = assert!((STEPS_MAX as usize) < QUERY_SAMPLES_MAX);
+// The values of the largest answer fit, 16 bytes each.
+const _: () = assert!(QUERY_SAMPLES_MAX * 16 / 1024 < ANSWERS_KIB_MAX);
 // Four of each added up, in microseconds.
 const _: () = assert!((TIME_MS_MAX + SPAN_MS_MAX) < i64::MAX / 1000 / 4);

@@ -19,6 +19,7 @@ pub mod eval;
 
 pub mod answer;
 pub mod form;
+pub mod pieces;
 pub mod source;
 
 pub mod fetch;

@@ -3,6 +3,8 @@
 //! Always holds: parameters come from the URL, and of POST also from a form in the body;
 //! errors have Prometheus's form. Knows no query.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
@@ -12,9 +14,10 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
 use super::answer;
-use super::ask::Asked;
+use super::ask::{Asked, Ready};
 use super::error::QueryError;
 use super::form::Form;
+use super::limits::ANSWER_TIME_MS;
 use super::source::Source;
 
 /// The version of Prometheus whose rules are followed, as clients ask for it.
@@ -55,12 +58,23 @@ fn answered(result: Result<String, QueryError>) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
+/// An answer that may be long, sent as it is taken.
+fn sent(result: Result<Ready, QueryError>) -> Response {
+    match result {
+        Ok(Ready { pieces, held }) => {
+            let body = pieces.body(Duration::from_millis(ANSWER_TIME_MS), held);
+            ([(CONTENT_TYPE, "application/json")], body).into_response()
+        }
+        Err(error) => answered(Err(error)),
+    }
+}
+
 async fn query<S: Source>(
     State(asked): State<Asked<S>>,
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Response {
-    answered(asked.query(&form(query.as_deref(), &body)).await)
+    sent(asked.query(&form(query.as_deref(), &body)).await)
 }
 
 async fn query_range<S: Source>(
@@ -68,7 +82,7 @@ async fn query_range<S: Source>(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Response {
-    answered(asked.query_range(&form(query.as_deref(), &body)).await)
+    sent(asked.query_range(&form(query.as_deref(), &body)).await)
 }
 
 async fn series<S: Source>(
