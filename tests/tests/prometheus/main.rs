@@ -4,6 +4,7 @@
 mod beside;
 mod client;
 mod dashboard;
+mod drawn;
 mod grafana;
 mod queries;
 mod rig;

@@ -9,6 +9,8 @@ pub(super) enum Near {
     Sums,
     /// "functions": exp, ln and the like of another library.
     Functions,
+    /// Sums of drawn queries, which may nearly cancel out.
+    Added,
 }
 
 use Near::{Functions, Same, Sums};

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use std::collections::BTreeMap;
+
 use super::super::ast::{Grid, Node};
 use super::super::data::Series;
 use super::super::error::QueryError;
@@ -99,13 +101,21 @@ impl Eval<'_> {
     }
 }
 
-/// The labels that something that is not there would have: those asked for by `=`, once.
+/// The labels that something that is not there would have: those asked for by `=`, unless
+/// another condition on the same label comes behind.
 pub(super) fn absent_labels(matchers: &[Matcher]) -> Labels {
-    let named = |name: &str| matchers.iter().filter(|one| one.name == name).count();
-    let fixed = matchers
-        .iter()
-        .filter(|one| one.name != NAME && one.is_equal() && named(&one.name) == 1);
-    Labels::of(fixed.map(|one| (one.name.as_str(), one.value.as_str())))
+    let mut fixed: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for one in matchers.iter().filter(|one| one.name != NAME) {
+        match fixed.get_mut(one.name.as_str()) {
+            Some(value) => *value = None,
+            None if one.is_equal() => {
+                fixed.insert(&one.name, Some(&one.value));
+            }
+            None => {}
+        }
+    }
+    let fixed = fixed.into_iter();
+    Labels::of(fixed.filter_map(|(name, value)| Some((name, value?))))
 }
 
 fn only_value(series: &[Series], step: usize) -> f64 {
