@@ -24,9 +24,9 @@ export class Board {
     return this.charts.map((chart) => chart.channel.channel);
   }
 
-  /** Shows these channels; true when they are others than before, and have to be loaded. */
-  show(device, channels) {
-    const described = channels.map((channel) => ({ device, channel: channel.name, unit: channel.unit, period_us: channel.periodUs, newestUs: channel.newestUs, value: channel.value }));
+  /** Shows these channels of {name, uid}; true when they are others than before, and have to be loaded. */
+  show({ name: device, uid }, channels) {
+    const described = channels.map((channel) => ({ device, uid, channel: channel.name, unit: channel.unit, period_us: channel.periodUs, newestUs: channel.newestUs, value: channel.value }));
     const same = device === this.device && channels.length === this.charts.length && described.every((one, at) => one.channel === this.charts[at].channel.channel);
     if (same) {
       described.forEach((one, at) => this.charts[at].describe(one));
@@ -34,6 +34,7 @@ export class Board {
     }
     this.loading?.abort();
     this.device = device;
+    this.uid = uid;
     this.charts.forEach((chart) => chart.destroy());
     this.charts = described.map((one) => new Chart(this.host, one, this.now));
     return true;
@@ -124,7 +125,7 @@ export class Board {
   take(stream, op, row) {
     for (const chart of this.charts) {
       if (op === "gap") {
-        if (row.device === undefined || row.device === this.device) {
+        if ([undefined, this.device, this.uid].includes(row.device)) {
           chart.takeGap(row);
         }
       } else if (stream === "late") {

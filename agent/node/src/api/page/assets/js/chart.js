@@ -4,7 +4,7 @@
 import { attribute, el, show, text } from "./dom.js";
 import { clock, count, figure, micros, seconds, span, unit } from "./format.js";
 import { Plot } from "./plot.js";
-import { MARKS_MAX, POINTS_MAX, RANGES, Readings, columns, detail, rolling, silences, usualPeriod } from "./series.js";
+import { MARKS_MAX, POINTS_MAX, RANGES, Readings, columns, detail, meanColumns, missing, rolling, silences, usualPeriod, within } from "./series.js";
 
 const ROWS_SHOWN = 40;
 
@@ -150,7 +150,8 @@ export class Chart {
   }
 
   isMine(row) {
-    return row.channel === this.channel.channel && (row.device === undefined || row.device === this.channel.device);
+    // Devices that the config does not name are told by their uid.
+    return row.channel === this.channel.channel && [undefined, this.channel.device, this.channel.uid].includes(row.device);
   }
 
   /** A reading of the stream. */
@@ -199,16 +200,16 @@ export class Chart {
     const windowUs = seconds(this.settings.window) * 1e6;
     this.leftOut = this.readings.trim(from - windowUs) || this.leftOut;
     this.gaps = this.gaps.filter((gap) => gap.time >= from);
-    const gaps = this.gaps.map((gap) => ({ ...gap, ...this.readings.around(gap) }));
     this.lates = this.lates.filter((late) => late.time >= from);
     const bands = this.bands();
     const { times, values } = this.readings;
+    const breaks = raw ? silences(times, this.periodUs, now) : missing(bands, size * 1e6, now);
+    const gaps = this.gaps.map((gap) => ({ ...gap, ...(raw ? this.readings.around(gap) : within(gap.time, breaks, size * 1e6)) }));
     const declared = ([start, end]) => gaps.some((gap) => gap.start < end && gap.end > start);
-    const breaks = raw ? silences(times, this.periodUs, now) : [];
     const silent = breaks.filter((one) => !declared(one));
     const data = raw
       ? columns(times, values, rolling(times, values, windowUs), breaks)
-      : [bands.map((band) => (band.start + band.end) / 2e6), bands.map((band) => band.mean), bands.map(() => null)];
+      : meanColumns(bands, breaks);
     this.data = data;
     this.shownGaps = gaps;
     this.plot.set({ data, bands, gaps, silent, lates: this.lates, from: from / 1e6, to: now / 1e6 });

@@ -160,7 +160,7 @@ function choose() {
   const all = names.length > CHARTS_MAX ? `the first ${CHARTS_MAX}` : "all";
   options(byId("channel"), [[ALL, all], ...names.map((name) => [name, name])], state.channel);
   const shown = device.channels.filter((channel) => state.channel === ALL || state.channel === channel.name).slice(0, CHARTS_MAX);
-  if (board.show(device.name, shown)) {
+  if (board.show(device, shown)) {
     follow();
   }
   presentDevices();
@@ -180,7 +180,7 @@ function follow() {
   }
   const parameters = {
     stream: ["readings", "late"],
-    device: state.device,
+    device: board.uid ?? state.device,
     channel: board.channels,
     from: "now",
   };

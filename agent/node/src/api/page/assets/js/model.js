@@ -24,6 +24,7 @@ function deviceOf(said, counted, connectedNames) {
   channels.push(...[...live.values()].filter((channel) => !names.has(channel.channel)).map((channel) => channelOf(null, channel)));
   return {
     name,
+    uid: said?.uid ?? counted?.uid,
     // A device that said hello once has a link that it may be missed on; recorded ones have none.
     hasLink: said?.boot !== undefined || connectedNames.has(name),
     connected: connectedNames.has(name),

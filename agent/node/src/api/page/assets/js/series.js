@@ -175,6 +175,50 @@ export function columns(times, values, averages, broken) {
   return [xs, ys, means];
 }
 
+/** Where windows are missing between bands, and behind the last one up to `until`: [start, end] pairs, us. */
+export function missing(bands, sizeUs, until) {
+  const out = [];
+  for (let at = 1; at < bands.length; at += 1) {
+    if (bands[at].start - bands[at - 1].end >= sizeUs) {
+      out.push([bands[at - 1].end, bands[at].start]);
+    }
+  }
+  const last = bands[bands.length - 1];
+  // The window that is open now may have nothing yet.
+  if (last && until - last.end > sizeUs + 2e6) {
+    out.push([last.end, until]);
+  }
+  return out.slice(-MARKS_MAX);
+}
+
+/**
+ * Where a gap lies of whose readings only means are here: over the windows that are missing
+ * where it was declared, else over the window in which it ended.
+ */
+export function within(time, holes, sizeUs) {
+  const hole = holes.find(([start, end]) => start <= time + sizeUs && end >= time - sizeUs);
+  if (hole) {
+    return { start: hole[0], end: hole[1] };
+  }
+  const start = Math.floor((time - 1) / sizeUs) * sizeUs;
+  return { start, end: start + sizeUs };
+}
+
+/** Columns for the chart of means, with a break where windows are missing. */
+export function meanColumns(bands, holes) {
+  const [xs, ys] = [[], []];
+  const ends = new Set(holes.map(([start]) => start));
+  for (const { start, end, mean } of bands) {
+    xs.push((start + end) / 2e6);
+    ys.push(mean);
+    if (ends.has(end)) {
+      xs.push(end / 1e6);
+      ys.push(null);
+    }
+  }
+  return [xs, ys, xs.map(() => null)];
+}
+
 /** The usual time between two readings, us: the middle one of the newest distances. */
 export function usualPeriod(times) {
   const newest = times.slice(-64);
