@@ -4,5 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod access;
+mod axe;
+mod many;
 mod rig;
 mod walk;

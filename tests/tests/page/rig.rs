@@ -16,6 +16,8 @@ use forebay_tests::wait;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::axe::violations;
+
 /// The devices by the names of the config, in order.
 pub(crate) const DEVICES: [&str; 2] = ["boiler", "pump"];
 /// Of the second device; it has room for some seconds.
@@ -142,29 +144,38 @@ impl Rig {
 
     /// Keeps pictures of the page at both widths and in both schemes.
     pub(crate) fn pictures(&mut self, name: &str) {
-        let folder = pictures_folder();
-        fs::create_dir_all(&folder).unwrap();
-        for (kind, look) in LOOKS {
-            self.browser.look(look);
-            self.until(
-                "the charts are as wide as their place",
-                "[...document.querySelectorAll('.plot')].every((plot) => \
-                 Math.abs(plot.querySelector('.uplot').offsetWidth - plot.clientWidth) < 2)",
-            );
-            // Drawn in the colours of the scheme at the next frame.
-            let frames = "new Promise((done) => requestAnimationFrame(() => \
-                          requestAnimationFrame(() => done(true))))";
-            self.browser.eval(frames);
-            let wide = self.browser.eval("document.documentElement.scrollWidth");
-            assert!(
-                wide.as_u64() <= Some(look.width.into()),
-                "{name} {kind}: {wide} pixels are wider than the window"
-            );
-            let file = folder.join(format!("{name}-{kind}.png"));
-            self.browser.screenshot(&file);
+        if let Some(agent) = &mut self.agent {
+            agent.must_run();
         }
-        self.browser.look(LOOKS[0].1);
+        pictures(&mut self.browser, name);
     }
+}
+
+/// Keeps pictures of what a browser shows, and holds each against the rules of axe-core.
+pub(crate) fn pictures(browser: &mut Browser, name: &str) {
+    let folder = pictures_folder();
+    fs::create_dir_all(&folder).unwrap();
+    for (kind, look) in LOOKS {
+        browser.look(look);
+        browser.until(
+            "the charts are as wide as their place",
+            "[...document.querySelectorAll('.plot')].every((plot) => \
+             Math.abs(plot.querySelector('.uplot').offsetWidth - plot.clientWidth) < 2)",
+        );
+        // Drawn in the colours of the scheme at the next frame.
+        let frames = "new Promise((done) => requestAnimationFrame(() => \
+                      requestAnimationFrame(() => done(true))))";
+        browser.eval(frames);
+        let wide = browser.eval("document.documentElement.scrollWidth");
+        let file = folder.join(format!("{name}-{kind}.png"));
+        browser.screenshot(&file);
+        assert!(
+            wide.as_u64() <= Some(look.width.into()),
+            "{name} {kind}: {wide} pixels are wider than the window"
+        );
+        assert_eq!(violations(browser), Vec::<String>::new(), "{name} {kind}");
+    }
+    browser.look(LOOKS[0].1);
 }
 
 /// Beside what cargo builds.
@@ -189,7 +200,7 @@ fn devices() -> SimDevices {
 }
 
 /// One that an agent may have again after a restart.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
@@ -217,7 +228,7 @@ fn config_text(sim: &SimDevices, dir: &Path, broker: u16, api: u16) -> String {
 }
 
 /// The body of an answer with status 200. As HTTP/1.0: it ends with its connection.
-fn http(port: u16, path: &str) -> Result<String, String> {
+pub(crate) fn http(port: u16, path: &str) -> Result<String, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(text)?;
     stream.set_read_timeout(Some(HTTP_LIMIT)).map_err(text)?;

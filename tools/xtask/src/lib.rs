@@ -18,6 +18,7 @@ mod firmware;
 mod flash;
 mod icount;
 mod lint;
+mod npm;
 mod page;
 mod python;
 mod report;

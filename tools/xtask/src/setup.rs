@@ -1,6 +1,6 @@
 //! Brings what the tests need onto this machine: rustup targets and components,
 //! `qemu-system-arm`, `mosquitto`, `fusermount3`, `postgres`, `chromium`, `curl`,
-//! `python3`, `prometheus`, and programs of PyPI. What is there already is not touched; what
+//! `python3`, `prometheus`, `npm`, programs of PyPI and packages of npm. What is there already is not touched; what
 //! cannot be installed is named, with the command that installs it.
 
 use std::collections::BTreeSet;
@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::boards;
 use crate::cargo::{capture, run as run_command};
+use crate::npm;
 use crate::python;
 use crate::report::{Failed, Report};
 use crate::workspace::Workspace;
@@ -21,7 +22,7 @@ struct Program {
     purpose: &'static str,
 }
 
-const PROGRAMS: [Program; 10] = [
+const PROGRAMS: [Program; 11] = [
     Program {
         name: "groff",
         package: "groff-base",
@@ -63,6 +64,11 @@ const PROGRAMS: [Program; 10] = [
         purpose: "asks the HTTP API as the README does",
     },
     Program {
+        name: "npm",
+        package: "npm",
+        purpose: "brings the rules that the page is held against, below target",
+    },
+    Program {
         name: "prometheus",
         package: "prometheus",
         purpose: "is the server that answers to queries are compared with",
@@ -88,7 +94,8 @@ const SERVICES: [(&str, &str); 3] = [
 pub(crate) fn run(ws: &Workspace, report: &mut Report) -> Result<(), Failed> {
     report.step("set-up: rust targets", || rust_targets(ws))?;
     report.step("set-up: programs", programs)?;
-    report.step("set-up: programs of PyPI", || python::install(ws))
+    report.step("set-up: programs of PyPI", || python::install(ws))?;
+    report.step("set-up: packages of npm", || npm::install(ws))
 }
 
 fn rust_targets(ws: &Workspace) -> Result<(), String> {
