@@ -182,6 +182,32 @@ fn names_and_values_of_any_kind_have_their_place() {
     assert_eq!(bare.browser.complaints(), Vec::<String>::new());
 }
 
+/// Times are those of whoever looks, also where they are not whole hours off.
+#[test]
+fn times_are_those_of_the_browsers_zone() {
+    let mut bare = Bare::start();
+    let (mut lines, time) = (String::new(), now_us() - 20_000_000);
+    line(&mut lines, "boiler", "temperature", time, "20.5");
+    bare.ingest(&lines);
+    for (zone, minutes) in [("Asia/Kathmandu", 345), ("UTC", 0)] {
+        let zone = serde_json::json!({ "timezoneId": zone });
+        bare.browser.call("Emulation.setTimezoneOverride", &zone);
+        bare.open();
+        let there = (time / 1_000_000 + minutes * 60).rem_euclid(86_400);
+        let shown = format!(
+            "{:02}:{:02}:{:02}",
+            there / 3600,
+            there / 60 % 60,
+            there % 60
+        );
+        let newest = format!(
+            "(document.querySelector('.stats small')?.textContent ?? '').includes('{shown}')"
+        );
+        bare.browser
+            .until("the newest reading has its time", &newest);
+    }
+}
+
 /// Two hours of a reading a second, with twenty minutes missing: too many to draw one by one
 /// over six hours.
 #[test]

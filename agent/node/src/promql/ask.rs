@@ -137,7 +137,7 @@ impl<S: Source> Asked<S> {
     }
 
     /// Room for an answer until its client has taken it.
-    fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, QueryError> {
+    pub(super) fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, QueryError> {
         let kib = bytes.div_ceil(1024).min(ANSWERS_KIB_MAX);
         let kib = u32::try_from(kib).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.room).try_acquire_many_owned(kib);

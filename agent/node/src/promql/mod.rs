@@ -29,6 +29,8 @@ pub mod ask;
 pub mod routes;
 
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 mod tests;
 
 pub use routes::routes;
