@@ -389,6 +389,11 @@ impl Kernel for Hopping {
         });
     }
 
+    fn has_window_at(&self, time: i64) -> bool {
+        let pane = self.grid.pane_of(time);
+        self.grid.starts_over(pane).next().is_some()
+    }
+
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken {
         self.take_any(common, &Fed::reading(given), at, out)
     }

@@ -7,7 +7,8 @@
 //! A reading below the watermark of its scope is late. Where the device is in the key each
 //! device has its own watermark, else all share one. A row of a window comes in when it is
 //! final, as a pair that was written is not taken back; where tables are in its key, once
-//! they are known.
+//! they are known: so each side has a mark of its own, and waits for the tables of the
+//! other one no longer than that does.
 //!
 //! Bound: what can still match, at most [`crate::limits::JOIN_HELD_MAX`] items; of a
 //! series 6 bytes. Knows no tables.
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use self::held::Held;
 use self::input::{Input, tables_of};
-use self::pairs::{Found, Pairs, Rule, Side};
+use self::pairs::{Found, Marks, Pairs, Rule, Side};
 use self::unfinished::{Unfinished, WindowId, WindowRow};
 use crate::engine::config::{EngineConfig, JoinColumn, JoinSpec};
 use crate::engine::counters::Taken;
@@ -53,11 +54,11 @@ pub(super) struct Interval {
     unfinished: Unfinished,
     /// Watermark over all devices as this join last saw it.
     all: i64,
-    /// Tables in the keys of windows that it reads: their rows come no sooner than these
-    /// are known.
-    tables: Vec<u16>,
+    /// By side, the tables in the key of the window that it reads: its rows come no sooner
+    /// than these are known.
+    tables: [Vec<u16>; 2],
     /// Up to where all of these are; never goes back.
-    known: i64,
+    known: [i64; 2],
     /// Rows of windows that came too late.
     late_derived: u64,
     /// What this step has found so far.
@@ -75,10 +76,7 @@ impl Interval {
         config: &EngineConfig,
     ) -> Self {
         let sides = [&spec.left, &spec.right].map(|input| Input::new(input, config));
-        let inputs = [&spec.left, &spec.right].into_iter();
-        let tables: Vec<u16> = inputs
-            .flat_map(|input| tables_of(input.from, config))
-            .collect();
+        let tables = [&spec.left, &spec.right].map(|input| tables_of(input.from, config));
         let rule = Rule {
             lower: lower.0,
             upper: upper.0,
@@ -95,11 +93,10 @@ impl Interval {
             pairs: Pairs::new(rule),
             unfinished: Unfinished::default(),
             all: i64::MIN,
-            known: if tables.is_empty() {
-                i64::MAX
-            } else {
-                i64::MIN
-            },
+            known: [0, 1].map(|side: usize| match tables[side].is_empty() {
+                true => i64::MAX,
+                false => i64::MIN,
+            }),
             tables,
             late_derived: 0,
             found: Vec::new(),
@@ -208,22 +205,26 @@ impl Interval {
     }
 
     /// How far the tables are known now; gives how far they were before.
-    fn move_on(&mut self, tables: &Tables) -> i64 {
+    fn move_on(&mut self, tables: &Tables) -> [i64; 2] {
         let before = self.known;
-        let known = self.tables.iter().map(|table| tables.known_until(*table));
-        self.known = known.min().unwrap_or(i64::MAX).max(before);
+        for (known, of_side) in self.known.iter_mut().zip(&self.tables) {
+            let until = of_side.iter().map(|table| tables.known_until(*table));
+            *known = until.min().unwrap_or(i64::MAX).max(*known);
+        }
         before
     }
 
-    /// The watermark of a scope is here now.
+    /// The marks of a scope are here now.
     #[inline]
-    fn settle(&mut self, scope: Scope, watermark: i64) {
-        let watermark = watermark.min(self.known);
-        while let Some(row) = self.unfinished.next_final(scope, watermark) {
-            self.take_final(row);
+    fn settle(&mut self, scope: Scope, marks: Marks) {
+        for side in Side::BOTH {
+            let of_side = (scope, side);
+            while let Some(row) = self.unfinished.next_final(of_side, marks[side as usize]) {
+                self.take_final(row);
+            }
         }
-        if self.pairs.is_due(scope, watermark) {
-            self.pairs.advance(scope, watermark, &mut self.found);
+        if self.pairs.is_due(scope, marks) {
+            self.pairs.advance(scope, marks, &mut self.found);
         }
     }
 
@@ -294,6 +295,12 @@ fn after(turn: &Turn<'_>, scope: Scope) -> i64 {
     moved.map_or_else(|_| (turn.before)(scope), |at| turn.moved[at].2)
 }
 
+/// The marks of both sides: no further than the watermark, nor than their tables are known.
+#[inline]
+fn marks(watermark: i64, known: [i64; 2]) -> Marks {
+    known.map(|known| watermark.min(known))
+}
+
 fn rows_of<'a>(fed: &FedSides<'a>, side: Side) -> Option<FedRows<'a>> {
     match side {
         Side::Left => fed.left,
@@ -337,7 +344,7 @@ impl JoinKernel for Interval {
                 let next = &mut next[side as usize];
                 while rows.cause(*next) == Some(index as u32) {
                     if let Some(row) = rows.get(*next) {
-                        let before = before.min(self.known);
+                        let before = before.min(self.known[side as usize]);
                         self.take_row(side, &row, step.series, before);
                     }
                     *next += 1;
@@ -351,7 +358,7 @@ impl JoinKernel for Interval {
             if !self.by_device {
                 self.all = after;
             }
-            self.settle(scope, after);
+            self.settle(scope, marks(after, self.known));
             if !self.found.is_empty() {
                 self.write(index as u32, step.series, out);
             }
@@ -371,26 +378,27 @@ impl JoinKernel for Interval {
                     true => (turn.before)(self.pairs.scope_of(slot)),
                     false => self.all,
                 };
-                let before = before.min(known_before);
-                let scope = self.take_row(side, &row, turn.series, before);
+                let before = marks(before, known_before);
+                let scope = self.take_row(side, &row, turn.series, before[side as usize]);
                 self.settle(scope, before);
             }
         }
         if self.by_device {
             for (scope, _, after) in turn.moved {
-                self.settle(*scope, *after);
+                self.settle(*scope, marks(*after, self.known));
             }
-            if self.known > known_before {
-                // Those whose watermark was held back.
-                let scopes = self.pairs.scopes();
-                (0..scopes).for_each(|scope| self.settle(scope, after(turn, scope)));
+            if self.known != known_before {
+                // Those whose marks were held back.
+                for scope in 0..self.pairs.scopes() {
+                    self.settle(scope, marks(after(turn, scope), self.known));
+                }
             }
             turn.silent
                 .iter()
                 .for_each(|(scope, _)| self.on_idle(*scope));
         } else {
             self.all = turn.all;
-            self.settle(0, turn.all);
+            self.settle(0, marks(turn.all, self.known));
             if turn.all_silent {
                 self.on_idle(0);
             }
@@ -421,9 +429,10 @@ impl JoinKernel for Interval {
         let of = |kind: u8| [&prefix[..], &[kind]].concat();
         let mut blob = Vec::new();
         put_zigzag(&mut blob, self.all);
-        put_zigzag(&mut blob, self.known);
+        put_zigzag(&mut blob, self.known[0]);
         put_varint(&mut blob, self.late_derived);
         put_varint(&mut blob, self.pairs.crowded);
+        put_zigzag(&mut blob, self.known[1]);
         writer.put(&of(HEAD), &blob);
         let has_start = [0, 1].map(|side| self.sides[side].reads_windows());
         // All of it: what has changed is told once, not page by page.
@@ -446,9 +455,19 @@ impl JoinKernel for Interval {
         let of = |kind: u8| [&prefix[..], &[kind]].concat();
         reader.each(&of(HEAD), |_, from| {
             self.all = from.zigzag()?;
-            self.known = from.zigzag()?;
+            let of_left = from.zigzag()?;
             self.late_derived = from.varint()?;
             self.pairs.crowded = from.varint()?;
+            // Once there was one for both sides.
+            let of_right = match from.is_at_end() {
+                true => of_left,
+                false => from.zigzag()?,
+            };
+            let kept = self.known.iter_mut().zip([of_left, of_right]);
+            let waits = self.tables.iter().map(|tables| !tables.is_empty());
+            for ((known, kept), _) in kept.zip(waits).filter(|(_, waits)| *waits) {
+                *known = kept;
+            }
             Ok(())
         })?;
         let series = self.slot_of.len();

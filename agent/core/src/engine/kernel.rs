@@ -283,6 +283,12 @@ pub(super) trait Kernel {
     /// One key more; its slot is the count of those before.
     fn add_slot(&mut self);
 
+    /// Whether any window is at this time: where none is, nothing takes a reading and
+    /// nothing refuses it.
+    fn has_window_at(&self, _time: i64) -> bool {
+        true
+    }
+
     /// Takes a reading, or a row of another operator that is never revised.
     fn take(&mut self, common: &mut Common, given: Given, at: At<'_>, out: &mut Out) -> Taken;
 

@@ -332,6 +332,8 @@ pub(super) fn run_readings<K: Kernel>(
             *vote |= if time < keyed.known || keyed.known == i64::MAX {
                 let held = (held, time, before.min(keyed.known));
                 keyed.take((&mut *common, &mut *kernel), held, around, out) as u8
+            } else if !kernel.has_window_at(time) {
+                Taken::Nothing as u8
             } else {
                 keyed.hold((&mut *common, &mut *kernel), (held, time), around, out);
                 Taken::All as u8

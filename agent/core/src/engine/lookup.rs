@@ -88,9 +88,30 @@ impl Lookup {
         (tables, known_until, now): (&Tables, i64, Option<i64>),
         out: &mut JoinOut,
     ) {
-        if time < known_until {
-            return self.find(left, (cause, time), Mark::None, tables, out);
+        if let Some(mark) = self.at_once(time, known_until, now) {
+            return self.find(left, (cause, time), mark, tables, out);
         }
+        self.hold(left, (cause, time), (tables, now), out);
+    }
+
+    /// How a left side is written that does not wait; `None`: it waits.
+    #[inline]
+    fn at_once(&self, time: i64, known_until: i64, now: Option<i64>) -> Option<Mark> {
+        if time < known_until {
+            return Some(Mark::None);
+        }
+        // By a clock that says something no time at all is over at once.
+        (self.wait == Some(0) && now.is_some()).then_some(Mark::Stale)
+    }
+
+    /// Lets a left side wait; the oldest does not any longer where too many do.
+    fn hold(
+        &mut self,
+        left: HeldLeft,
+        (cause, time): (u32, i64),
+        (tables, now): (&Tables, Option<i64>),
+        out: &mut JoinOut,
+    ) {
         self.waiting.push(time, left, now);
         if self.waiting.is_over()
             && let Some((time, _, left)) = self.waiting.pop()
@@ -130,21 +151,35 @@ impl Lookup {
         out.push(cause, time, row);
     }
 
-    /// Takes the rows of a window up to a cause.
+    /// Takes the rows that a window wrote because of readings.
     fn on_fed(
         &mut self,
-        (rows, next): (&FedRows<'_>, &mut usize),
-        cause: u32,
+        rows: &FedRows<'_>,
         around: (&Tables, i64, Option<i64>),
         series: &[Series],
         out: &mut JoinOut,
     ) {
-        while rows.cause(*next).is_some_and(|at| at <= cause) {
-            let row = rows.get(*next);
-            *next += 1;
-            if let Some(row) = row.filter(|row| self.takes_row(row, series)) {
+        for row in (0..rows.len()).filter_map(|at| rows.get(at)) {
+            if self.takes_row(&row, series) {
                 let at = (row.cause, row.time);
                 self.take(HeldLeft::Window(Box::new(row.side)), at, around, out);
+            }
+        }
+    }
+
+    /// Takes the rows that a window wrote in a turn: those that do not wait are written
+    /// with what has waited until now.
+    fn on_fed_in_turn(&mut self, rows: &FedRows<'_>, turn: &Turn<'_>, out: &mut JoinOut) {
+        let known_until = turn.tables.known_until(self.table);
+        for row in (0..rows.len()).filter_map(|at| rows.get(at)) {
+            if !self.takes_row(&row, turn.series) {
+                continue;
+            }
+            let (time, left) = (row.time, HeldLeft::Window(Box::new(row.side)));
+            match self.at_once(time, known_until, turn.now) {
+                // They came after all that waits; among themselves as they are here.
+                Some(mark) => self.due.push((time, Seq::MAX, left, mark)),
+                None => self.hold(left, (0, time), (turn.tables, turn.now), out),
             }
         }
     }
@@ -225,7 +260,7 @@ impl JoinKernel for Lookup {
     ) {
         let around = (step.tables, step.tables.known_until(self.table), step.now);
         if let Some(rows) = &fed.left {
-            return self.on_fed((rows, &mut 0), u32::MAX, around, step.series, out);
+            return self.on_fed(rows, around, step.series, out);
         }
         for (index, vote) in votes.iter_mut().enumerate() {
             let (series, time) = (step.batch.series[index], step.batch.time[index]);
@@ -246,11 +281,9 @@ impl JoinKernel for Lookup {
 
     fn on_turn(&mut self, turn: &Turn<'_>, fed: &FedSides<'_>, out: &mut JoinOut) {
         if let Some(rows) = &fed.left {
-            let known_until = turn.tables.known_until(self.table);
-            let around = (turn.tables, known_until, turn.now);
-            self.on_fed((rows, &mut 0), u32::MAX, around, turn.series, out);
+            self.on_fed_in_turn(rows, turn, out);
         }
-        if self.waiting.len() > 0 {
+        if self.waiting.len() > 0 || !self.due.is_empty() {
             self.release(turn, out);
         }
     }

@@ -42,9 +42,13 @@ pub(super) struct Rule {
     pub(super) lower: i64,
     pub(super) upper: i64,
     pub(super) join_type: JoinType,
-    /// How far behind the watermark of the scope each side still comes.
+    /// How far behind its mark each side still comes.
     pub(super) delays: [i64; 2],
 }
+
+/// The marks of a scope, by side: nothing of that side is still expected that is more than
+/// its delay below.
+pub(super) type Marks = [i64; 2];
 
 impl Rule {
     /// First and last time of the other side that this one goes with.
@@ -56,7 +60,7 @@ impl Rule {
         (time.saturating_add(from), time.saturating_add(to))
     }
 
-    /// The first watermark of the scope at which nothing can match any more. The end of
+    /// The first mark of the other side at which nothing can match any more. The end of
     /// time is the end of all.
     fn due(&self, side: Side, time: i64) -> i64 {
         let (_, last) = self.reach(side, time);
@@ -116,18 +120,19 @@ struct Key {
 /// Nothing is due. The end of time is as large, and then all is looked at.
 const NEVER: i64 = i64::MAX;
 
-type Due = (i64, Slot, Side);
+/// Of one side.
+type Due = BinaryHeap<Reverse<(i64, Slot)>>;
 
 /// All keys of one join.
 #[derive(Debug)]
 pub(super) struct Pairs {
     rule: Rule,
     keys: Vec<Key>,
-    /// Of each scope, when a side of a key is to be looked at: at the latest when its
+    /// Of each scope and side, when a key is to be looked at: at the latest when its
     /// first item is due. Entries that are not the armed ones say nothing.
-    due: Vec<BinaryHeap<Reverse<Due>>>,
+    due: Vec<[Due; 2]>,
     /// The soonest of each.
-    soonest: Vec<i64>,
+    soonest: Vec<[i64; 2]>,
     held: usize,
     held_max: usize,
     /// Items that were decided early for want of room.
@@ -160,8 +165,8 @@ impl Pairs {
     /// One key more; its slot is the count of those before.
     pub(super) fn add_slot(&mut self, scope: Scope) {
         while self.due.len() <= scope as usize {
-            push_tight(&mut self.due, BinaryHeap::new());
-            push_tight(&mut self.soonest, NEVER);
+            push_tight(&mut self.due, [Due::new(), Due::new()]);
+            push_tight(&mut self.soonest, [NEVER; 2]);
         }
         // So that every slot has a page in the state.
         self.pages.touch(self.keys.len());
@@ -227,40 +232,44 @@ impl Pairs {
         if due < *armed || (due == NEVER && key.sides[side as usize].len() == 1) {
             *armed = due;
             let scope = key.scope as usize;
-            self.due[scope].push(Reverse((due, slot, side)));
-            let soonest = &mut self.soonest[scope];
+            self.due[scope][side as usize].push(Reverse((due, slot)));
+            let soonest = &mut self.soonest[scope][side as usize];
             *soonest = due.min(*soonest);
         }
     }
 
-    /// Whether something is due at this watermark.
+    /// Whether something is due at these marks.
     #[inline]
-    pub(super) fn is_due(&self, scope: Scope, watermark: i64) -> bool {
+    pub(super) fn is_due(&self, scope: Scope, [left, right]: Marks) -> bool {
         let soonest = self.soonest.get(scope as usize);
-        soonest.is_some_and(|soonest| *soonest <= watermark)
+        soonest.is_some_and(|[of_left, of_right]| *of_left <= right || *of_right <= left)
     }
 
-    /// The watermark of a scope is here now: drops what nothing can match any more.
-    pub(super) fn advance(&mut self, scope: Scope, watermark: i64, found: &mut Vec<Found>) {
+    /// The marks of a scope are here now: drops what nothing can match any more.
+    pub(super) fn advance(&mut self, scope: Scope, marks: Marks, found: &mut Vec<Found>) {
         let index = scope as usize;
-        while let Some(Reverse((due, slot, side))) = self.due[index].peek().copied()
-            && due <= watermark
-        {
-            self.due[index].pop();
-            if self.keys[slot as usize].armed[side as usize] == due {
-                self.drop_due(slot, side, watermark, found);
+        for side in Side::BOTH {
+            let mark = marks[side.other() as usize];
+            while let Some(Reverse((due, slot))) = self.due[index][side as usize].peek().copied()
+                && due <= mark
+            {
+                self.due[index][side as usize].pop();
+                if self.keys[slot as usize].armed[side as usize] == due {
+                    self.drop_due((slot, side), mark, found);
+                }
             }
+            self.note_soonest(index, side);
         }
-        self.note_soonest(index);
     }
 
-    fn note_soonest(&mut self, scope: usize) {
-        let first = self.due[scope].peek();
-        self.soonest[scope] = first.map_or(NEVER, |Reverse((due, _, _))| *due);
+    fn note_soonest(&mut self, scope: usize, side: Side) {
+        let first = self.due[scope][side as usize].peek();
+        let soonest = first.map_or(NEVER, |Reverse((due, _))| *due);
+        self.soonest[scope][side as usize] = soonest;
     }
 
-    /// Drops what is due of one side of a key, and arms it anew.
-    fn drop_due(&mut self, slot: Slot, side: Side, watermark: i64, found: &mut Vec<Found>) {
+    /// Drops what is due of one side of a key, and arms it anew. `mark`: of the other side.
+    fn drop_due(&mut self, (slot, side): (Slot, Side), mark: i64, found: &mut Vec<Found>) {
         let rule = self.rule;
         let key = &mut self.keys[slot as usize];
         key.armed[side as usize] = NEVER;
@@ -268,7 +277,7 @@ impl Pairs {
         let mut next = None;
         while let Some(first) = items.front() {
             let due = rule.due(side, first.time);
-            if due > watermark {
+            if due > mark {
                 next = Some(due);
                 break;
             }
@@ -283,7 +292,7 @@ impl Pairs {
         self.pages.touch(slot as usize);
         if let Some(due) = next {
             key.armed[side as usize] = due;
-            self.due[key.scope as usize].push(Reverse((due, slot, side)));
+            self.due[key.scope as usize][side as usize].push(Reverse((due, slot)));
         }
     }
 
@@ -293,16 +302,16 @@ impl Pairs {
             return;
         };
         // Every side that holds anything has an entry.
-        let mut sides: Vec<_> = due
-            .iter()
-            .map(|Reverse((_, slot, side))| (*slot, *side))
-            .collect();
+        let mut sides = Vec::new();
+        for side in Side::BOTH {
+            if self.rule.is_kept(side) {
+                let slots = due[side as usize].iter();
+                sides.extend(slots.map(|Reverse((_, slot))| (*slot, side)));
+            }
+        }
         sides.sort_unstable();
         sides.dedup();
         for (slot, side) in sides {
-            if !self.rule.is_kept(side) {
-                continue;
-            }
             let items = &mut self.keys[slot as usize].sides[side as usize];
             let before = items.len();
             items.take_unmatched(|held| found.push(Found::alone(slot, side, held, true)));
@@ -316,12 +325,14 @@ impl Pairs {
     #[cold]
     fn make_room(&mut self, found: &mut Vec<Found>) {
         while self.held > self.held_max {
-            let scopes = (0..).zip(&self.soonest);
-            let Some((scope, _)) = scopes.min_by_key(|(_, soonest)| **soonest) else {
+            let scopes = (0_usize..).zip(&self.soonest);
+            let sides = scopes.flat_map(|(scope, soonest)| {
+                Side::BOTH.map(|side| (soonest[side as usize], scope, side))
+            });
+            let Some((_, index, side)) = sides.min() else {
                 return;
             };
-            let index: usize = scope;
-            let Some(Reverse((due, slot, side))) = self.due[index].pop() else {
+            let Some(Reverse((due, slot))) = self.due[index][side as usize].pop() else {
                 return;
             };
             let rule = self.rule;
@@ -344,10 +355,10 @@ impl Pairs {
                 let next = key.sides[side as usize].front();
                 if let Some(next) = next.map(|first| rule.due(side, first.time)) {
                     key.armed[side as usize] = next;
-                    self.due[index].push(Reverse((next, slot, side)));
+                    self.due[index][side as usize].push(Reverse((next, slot)));
                 }
             }
-            self.note_soonest(index);
+            self.note_soonest(index, side);
         }
     }
 
@@ -385,8 +396,8 @@ impl Pairs {
             if let Some(due) = first {
                 let (scope, armed) = (key.scope as usize, &mut key.armed[side as usize]);
                 *armed = due;
-                self.due[scope].push(Reverse((due, slot, side)));
-                self.note_soonest(scope);
+                self.due[scope][side as usize].push(Reverse((due, slot)));
+                self.note_soonest(scope, side);
             }
         }
         Ok(())

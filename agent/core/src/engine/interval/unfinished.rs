@@ -29,7 +29,7 @@ pub(super) struct WindowRow {
     pub(super) time: i64,
     /// A count, or the bits of a double.
     pub(super) value: u64,
-    /// The watermark of the scope from which on it is final.
+    /// The mark of its side from which on it is final.
     pub(super) final_at: i64,
     /// It is in the join already, because its scope fell silent.
     is_taken: bool,
@@ -52,10 +52,13 @@ impl WindowRow {
     }
 }
 
+/// When a row is final, by the mark of its side.
+type Due = (Scope, Side, i64, WindowId);
+
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
     rows: BTreeMap<WindowId, WindowRow>,
-    due: BTreeSet<(Scope, i64, WindowId)>,
+    due: BTreeSet<Due>,
     changed: bool,
 }
 
@@ -70,7 +73,7 @@ impl Unfinished {
             return false;
         }
         self.rows.insert(id, row);
-        self.due.insert((row.scope, row.final_at, id));
+        self.due.insert((row.scope, id.side, row.final_at, id));
         true
     }
 
@@ -80,7 +83,7 @@ impl Unfinished {
         match self.rows.get(&id) {
             Some(row) if row.is_taken => false,
             Some(row) => {
-                self.due.remove(&(row.scope, row.final_at, id));
+                self.due.remove(&(row.scope, id.side, row.final_at, id));
                 self.rows.remove(&id);
                 true
             }
@@ -88,17 +91,18 @@ impl Unfinished {
         }
     }
 
-    /// The next row of a scope that is final at this watermark and was not taken.
+    /// The next row of a side of a scope that is final at this mark and was not taken.
     pub(super) fn next_final(
         &mut self,
-        scope: Scope,
-        watermark: i64,
+        (scope, side): (Scope, Side),
+        mark: i64,
     ) -> Option<(WindowId, WindowRow)> {
         loop {
-            let first = self.due.range(of_scope(scope)).next();
-            let (_, final_at, id) = *first.filter(|(_, at, _)| *at <= watermark)?;
+            let first = self.due.range(of_side(scope, side)).next();
+            let first = *first.filter(|(_, _, at, _)| *at <= mark)?;
+            let (_, _, _, id) = first;
             self.changed = true;
-            self.due.remove(&(scope, final_at, id));
+            self.due.remove(&first);
             if let Some(row) = self.rows.remove(&id).filter(|row| !row.is_taken) {
                 return Some((id, row));
             }
@@ -113,10 +117,12 @@ impl Unfinished {
     /// All rows of a scope that were not taken, as they stand; now they are.
     pub(super) fn take_all(&mut self, scope: Scope) -> Vec<(WindowId, WindowRow)> {
         let mut taken = Vec::new();
-        for (_, _, id) in self.due.range(of_scope(scope)) {
-            if let Some(row) = self.rows.get_mut(id).filter(|row| !row.is_taken) {
-                row.is_taken = true;
-                taken.push((*id, *row));
+        for side in Side::BOTH {
+            for (_, _, _, id) in self.due.range(of_side(scope, side)) {
+                if let Some(row) = self.rows.get_mut(id).filter(|row| !row.is_taken) {
+                    row.is_taken = true;
+                    taken.push((*id, *row));
+                }
             }
         }
         self.changed |= !taken.is_empty();
@@ -175,15 +181,14 @@ impl Unfinished {
             if id.of as usize >= known[side as usize] || self.rows.insert(id, row).is_some() {
                 return Err(from.malformed());
             }
-            self.due.insert((scope, final_at, id));
+            self.due.insert((scope, id.side, final_at, id));
         }
         Ok(())
     }
 }
 
-fn of_scope(scope: Scope) -> std::ops::RangeInclusive<(Scope, i64, WindowId)> {
-    let id = |side, of, start| WindowId { side, of, start };
-    let first = id(Side::Left, 0, i64::MIN);
-    let last = id(Side::Right, u32::MAX, i64::MAX);
-    (scope, i64::MIN, first)..=(scope, i64::MAX, last)
+fn of_side(scope: Scope, side: Side) -> std::ops::RangeInclusive<Due> {
+    let id = |of, start| WindowId { side, of, start };
+    let first = (scope, side, i64::MIN, id(0, i64::MIN));
+    first..=(scope, side, i64::MAX, id(u32::MAX, i64::MAX))
 }

@@ -5,6 +5,7 @@ mod keyed;
 mod model;
 mod named;
 mod order;
+mod over_tables;
 mod over_windows;
 
 use std::sync::Arc;
@@ -269,7 +270,7 @@ fn any_interval() -> impl Strategy<Value = JoinSpec> {
 }
 
 fn any_lookup() -> impl Strategy<Value = JoinSpec> {
-    let wait = prop::option::of(1_i64..80);
+    let wait = prop::option::of(prop_oneof![1 => Just(0_i64), 4 => 1_i64..80]);
     let on = prop_oneof![Just(JoinColumn::Device), Just(JoinColumn::Channel)];
     (0_u16..3, wait, on, filter(), any::<bool>()).prop_map(|(table, wait, on, left, is_inner)| {
         let mut spec = lookup("l", table, wait);

@@ -473,3 +473,20 @@ fn a_window_over_it_waits_for_its_table() {
         assert_eq!(run.engine.late_derived().count(), 0);
     }
 }
+
+#[test]
+fn between_two_windows_no_reading_waits() {
+    let long_hop = keyed(
+        "w",
+        hopping(2, 10, 0),
+        KeySpec::DEVICE_CHANNEL,
+        &[column(0, "to")],
+    );
+    // Without windows at its time, only the other window speaks for a reading.
+    let windows = vec![long_hop, window("v", tumbling(10, 0))];
+    let config = with_tables(windows, (0, 0));
+    for (name, time, want) in [("inside", 11, 0), ("between", 12, 1), ("before", 9, 1)] {
+        let (_, engine) = run_all(&config, &[reading("a", 30), reading("a", time)]);
+        assert_eq!(engine.counters().late_all, want, "{name}");
+    }
+}

@@ -7,7 +7,7 @@ use super::*;
 #[derive(Debug, Clone)]
 enum Step {
     Take(Slot, Side, i64),
-    Advance(Scope, i64),
+    Advance(Scope, Side, i64),
     Idle(Scope),
     Restart,
 }
@@ -57,8 +57,9 @@ impl Model {
         out
     }
 
-    /// Whether an item to come at `watermark` or later, on the other side, can match.
-    fn can_match(&self, item: &Item, watermark: i64) -> bool {
+    /// Whether an item to come on the other side, at its mark or later, can match.
+    fn can_match(&self, item: &Item, marks: Marks) -> bool {
+        let watermark = marks[item.side.other() as usize];
         let delay = self.rule.delays[item.side.other() as usize];
         let reach = match item.side {
             Side::Left => (item.held.time - 300)..=(item.held.time + 300),
@@ -66,7 +67,7 @@ impl Model {
         };
         watermark < i64::MAX
             && reach.into_iter().any(|other| {
-                other >= watermark - delay
+                other >= watermark.saturating_sub(delay)
                     && match item.side {
                         Side::Left => self.is_pair(item.held.time, other),
                         Side::Right => self.is_pair(other, item.held.time),
@@ -74,11 +75,11 @@ impl Model {
             })
     }
 
-    fn advance(&mut self, scope: Scope, watermark: i64) -> Vec<String> {
+    fn advance(&mut self, scope: Scope, marks: Marks) -> Vec<String> {
         let items = std::mem::take(&mut self.items);
         let mut out = Vec::new();
         for item in items {
-            if scope_of(item.slot) != scope || self.can_match(&item, watermark) {
+            if scope_of(item.slot) != scope || self.can_match(&item, marks) {
                 self.items.push(item);
             } else if !item.matched && self.rule.is_kept(item.side) {
                 out.push(alone(&item, false));
@@ -160,10 +161,11 @@ fn restarted(pairs: &Pairs, room: usize) -> Pairs {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let side = prop_oneof![Just(Side::Left), Just(Side::Right)];
+    let side = || prop_oneof![Just(Side::Left), Just(Side::Right)];
+    let mark = (0..SLOTS / 2, side(), -90_i64..90);
     prop_oneof![
-        20 => (0..SLOTS, side, -60_i64..60).prop_map(|(slot, side, t)| Step::Take(slot, side, t)),
-        5 => (0..SLOTS / 2, -90_i64..90).prop_map(|(scope, w)| Step::Advance(scope, w)),
+        20 => (0..SLOTS, side(), -60_i64..60).prop_map(|(slot, side, t)| Step::Take(slot, side, t)),
+        5 => mark.prop_map(|(scope, side, mark)| Step::Advance(scope, side, mark)),
         1 => (0..SLOTS / 2).prop_map(Step::Idle),
         1 => Just(Step::Restart),
     ]
@@ -192,32 +194,32 @@ proptest! {
     fn agrees_with_the_model(steps in prop::collection::vec(step(), 0..120), rule in rule()) {
         let mut pairs = fresh(rule, JOIN_HELD_MAX);
         let mut model = Model { rule, items: Vec::new() };
-        let mut watermarks = [i64::MIN; SLOTS as usize / 2];
+        let mut marks = [[i64::MIN; 2]; SLOTS as usize / 2];
         let mut found = Vec::new();
-        let end = (0..SLOTS / 2).map(|scope| Step::Advance(scope, i64::MAX));
+        let scopes = 0..SLOTS / 2;
+        let end = scopes.flat_map(|scope| Side::BOTH.map(|side| Step::Advance(scope, side, i64::MAX)));
         for (n, step) in (0..).zip(steps.into_iter().chain(end)) {
             let want = match step {
                 Step::Take(slot, side, time) => {
                     let scope = scope_of(slot);
-                    if time < watermarks[scope as usize] {
+                    let marks = marks[scope as usize];
+                    if time < marks[side as usize] {
                         continue;
                     }
                     pairs.take(slot, side, Held::reading(n, time, 0), &mut found);
                     let mut want = model.take(slot, side, Held::reading(n, time, 0));
-                    let watermark = watermarks[scope as usize];
-                    prop_assert!(pairs.is_due(scope, watermark) || model.items.iter().all(
-                        |i| scope_of(i.slot) != scope || watermark == i64::MIN || model.can_match(i, watermark)));
-                    pairs.advance(scope, watermark, &mut found);
-                    if watermark > i64::MIN {
-                        want.extend(model.advance(scope, watermark));
-                    }
+                    prop_assert!(pairs.is_due(scope, marks) || model.items.iter().all(
+                        |i| scope_of(i.slot) != scope || model.can_match(i, marks)));
+                    pairs.advance(scope, marks, &mut found);
+                    want.extend(model.advance(scope, marks));
                     want
                 }
-                Step::Advance(scope, watermark) => {
-                    let now = &mut watermarks[scope as usize];
-                    *now = watermark.max(*now);
-                    pairs.advance(scope, *now, &mut found);
-                    model.advance(scope, *now)
+                Step::Advance(scope, side, mark) => {
+                    let marks = &mut marks[scope as usize];
+                    let now = &mut marks[side as usize];
+                    *now = mark.max(*now);
+                    pairs.advance(scope, *marks, &mut found);
+                    model.advance(scope, *marks)
                 }
                 Step::Idle(scope) => {
                     pairs.on_idle(scope, &mut found);
@@ -248,7 +250,11 @@ proptest! {
                         pairs.take(slot, side, Held::reading(n, time, 0), &mut found);
                         assert!(pairs.held() <= room);
                     }
-                    Step::Advance(scope, watermark) => pairs.advance(scope, watermark, &mut found),
+                    Step::Advance(scope, side, mark) => {
+                        let mut marks = [mark; 2];
+                        marks[side.other() as usize] -= 5;
+                        pairs.advance(scope, marks, &mut found);
+                    }
                     Step::Idle(scope) => pairs.on_idle(scope, &mut found),
                     Step::Restart if restarts => pairs = restarted(&pairs, room),
                     Step::Restart => {}
@@ -304,7 +310,7 @@ fn saturates_at_both_ends_of_time() {
                 pairs.take(0, side, Held::reading(n, time, 0), &mut found);
             }
         }
-        pairs.advance(0, i64::MAX, &mut found);
+        pairs.advance(0, [i64::MAX; 2], &mut found);
         assert_eq!(pairs.held(), 0, "{lower} {upper}");
     }
 }
@@ -328,8 +334,8 @@ fn one_key_with_many_items_is_not_quadratic() {
     }
     assert_eq!(found.len() as i64, n - 1);
     for at in (0..=n + 1).step_by(7) {
-        pairs.advance(0, at, &mut found);
+        pairs.advance(0, [at; 2], &mut found);
     }
-    pairs.advance(0, n + 1, &mut found);
+    pairs.advance(0, [n + 1; 2], &mut found);
     assert_eq!(pairs.held(), 0);
 }
