@@ -79,9 +79,9 @@ fn line(out: &mut String, device: &str, channel: &str, time: i64, value: &str) {
 fn a_page_without_devices_says_so() {
     let mut bare = Bare::start();
     bare.open();
-    let connected = "document.querySelector('#connection').dataset.live === 'true' || \
-                     /no device|nothing/i.test(document.body.innerText)";
-    bare.browser.until("the page has asked", connected);
+    let waits = "/^Waiting for a first reading/.test(\
+                 document.querySelector('#connection').textContent)";
+    bare.browser.until("the page waits for one", waits);
     let says = "/no device|no sensor/i.test(document.querySelector('main').innerText)";
     bare.browser.until("it says that there is none", says);
     pictures(&mut bare.browser, "empty");

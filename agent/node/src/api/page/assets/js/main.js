@@ -137,7 +137,8 @@ function presentConnection() {
   if (failure) {
     line = "Not connected";
   } else if (state.answerAt) {
-    line = stream.open ? "Live" : `Live readings are interrupted${stream.why?.message ? `: ${stream.why.message}` : ""}. Figures are asked for each ${span(pace() / 1000)}`;
+    const waiting = `Waiting for a first reading, asked for each ${span(pace() / 1000)}`;
+    line = stream.open ? "Live" : stream.object === null && !stream.why ? waiting : `Live readings are interrupted${stream.why?.message ? `: ${stream.why.message}` : ""}. Figures are asked for each ${span(pace() / 1000)}`;
   }
   text(byId("connection"), line);
   attribute(byId("connection"), "data-live", stream.open && !failure);
@@ -147,6 +148,11 @@ function presentConnection() {
 function choose() {
   const drawable = state.devices.filter((device) => device.channels.length > 0);
   show(byId("no-charts"), drawable.length === 0);
+  // Nothing can be chosen while there is nothing.
+  for (const id of ["device", "channel", "window"]) {
+    show(byId(id).closest("label"), drawable.length > 0);
+  }
+  show(byId("ranges"), drawable.length > 0);
   if (drawable.length === 0) {
     return;
   }
