@@ -50,6 +50,15 @@ function yRange(data, bands, from, to) {
   return [low - room, high + room];
 }
 
+const spread = (from, to) => Array.from({ length: to - from + 1 }, (_, at) => from + at).flatMap((power) => ["1", "2", "2.5", "5"].map((digit) => Number(`${digit}e${power}`)));
+const DISTANCES = spread(-16, 15);
+
+/** Distances that the lines of the y axis may have, also where values are huge. */
+export function distances(min, max) {
+  const power = Math.floor(Math.log10(max - min));
+  return power > 14 && power < 308 ? spread(power - 2, power) : DISTANCES;
+}
+
 /** See above. `onPoint` gets the place of the cursor in the data, or null. */
 export class Plot {
   constructor(host, onPoint) {
@@ -80,7 +89,7 @@ export class Plot {
         },
         axes: [
           { ...axis, values: times, space: 58, size: 34 },
-          { ...axis, size: (u, labels) => Math.max(40, 14 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length))), values: (u, splits) => splits.map((value) => figure(Number(value.toPrecision(10)))) },
+          { ...axis, incrs: (u, side, min, max) => distances(min, max), size: (u, labels) => Math.max(40, 16 + 7.5 * Math.max(0, ...(labels ?? []).map((label) => label.length))), values: (u, splits) => splits.map((value) => figure(Number(value.toPrecision(10)))) },
         ],
         series: [
           {},
