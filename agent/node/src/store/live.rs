@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use forebay_core::log::block::BlockHead;
@@ -22,6 +22,7 @@ use forebay_core::store::StoreError;
 use forebay_core::units::{EventTime, GenerationNo, Offset};
 
 use super::names::generation_name;
+use super::row_index::{KeyHash, keys_of};
 use super::sled_db::{SharedBytes, SledDb, io_error};
 use super::{OpenError, fault};
 
@@ -50,14 +51,32 @@ pub(super) struct Live {
 
 /// Where a block stands.
 #[derive(Debug, Clone)]
-struct Stands {
+pub(super) struct Stands {
     place: u64,
     /// Offset after its last record.
-    end: Offset,
+    pub(super) end: Offset,
     /// Smallest and largest event time.
-    times: (EventTime, EventTime),
+    pub(super) times: (EventTime, EventTime),
     /// The same memory as in the page of the database.
-    bytes: SharedBytes,
+    pub(super) bytes: SharedBytes,
+    /// Keys of its rows, once somebody asked for some: four bytes each.
+    keys: OnceLock<Box<[KeyHash]>>,
+}
+
+impl Stands {
+    /// Whether its keys are known.
+    pub(super) fn has_keys(&self) -> bool {
+        self.keys.get().is_some()
+    }
+
+    /// Whether the block may have a row of one of these keys.
+    pub(super) fn may_have(&self, key: BlockKey, wanted: &[KeyHash]) -> bool {
+        let keys = self.keys.get_or_init(|| {
+            let bytes = self.bytes.to_vec();
+            keys_of(&StoredBlock { key, bytes }).into()
+        });
+        wanted.iter().any(|one| keys.binary_search(one).is_ok())
+    }
 }
 
 /// The blocks of a generation, for readers on any thread; they stay readable when the
@@ -67,8 +86,8 @@ pub(super) struct LiveBlocks {
     index: RwLock<BTreeMap<BlockKey, Stands>>,
 }
 
-/// Takes a block, where it ends, its times and its bytes; false: no more.
-pub(super) type Visit<'a> = dyn FnMut(BlockKey, Offset, (EventTime, EventTime), &[u8]) -> bool + 'a;
+/// Takes a block as it stands; false: no more.
+pub(super) type Visit<'a> = dyn FnMut(BlockKey, &Stands) -> bool + 'a;
 
 impl LiveBlocks {
     fn index(&self) -> RwLockReadGuard<'_, BTreeMap<BlockKey, Stands>> {
@@ -83,15 +102,15 @@ impl LiveBlocks {
         from: Offset,
         visit: &mut dyn FnMut(StoredBlock) -> bool,
     ) -> bool {
-        self.each(at, from, &mut |key, _, _, bytes| {
+        self.each(at, from, &mut |key, stands| {
             visit(StoredBlock {
                 key,
-                bytes: bytes.to_vec(),
+                bytes: stands.bytes.to_vec(),
             })
         })
     }
 
-    /// The same with the end of each block, its times and its bytes where they stand.
+    /// The same with each block where it stands.
     pub(super) fn each(&self, at: TopicPartition, from: Offset, visit: &mut Visit<'_>) -> bool {
         let index = self.index();
         let key = |base, chunk| BlockKey { at, base, chunk };
@@ -99,7 +118,7 @@ impl LiveBlocks {
         let holding = before.last().filter(|(_, stands)| stands.end > from);
         let first = holding.map_or(from, |(key, _)| key.base);
         let mut rest = index.range(key(first, 0)..=key(Offset(u64::MAX), u16::MAX));
-        rest.any(|(key, stands)| !visit(*key, stands.end, stands.times, &stands.bytes))
+        rest.any(|(key, stands)| !visit(*key, stands))
     }
 }
 
@@ -175,6 +194,7 @@ impl Live {
                 end: head.as_ref().map_or(block.key.base, BlockHead::end),
                 times: head.map_or(all, |head| (head.time_min, head.time_max)),
                 bytes,
+                keys: OnceLock::new(),
             };
             index.insert(block.key, stands);
             self.bytes += block.bytes.len() as u64;

@@ -18,7 +18,7 @@ use forebay_core::log::segment::SegmentEntry;
 use forebay_core::store::{SegmentId, StoreError};
 use forebay_core::units::{EventTime, Offset};
 
-use super::live::LiveBlocks;
+use super::live::{LiveBlocks, Stands};
 use super::names::segment_name;
 use super::recent::Recent;
 use super::row_index::{KeyHash, RowIndex};
@@ -163,8 +163,12 @@ impl LogReads {
             }
             let (at, from) = (what.at, part.out.next);
             more = match source {
-                Readable::Blocks(blocks) => blocks.each(at, from, &mut |key, end, times, bytes| {
-                    part.offer((key.base, end), times, || bytes.to_vec(), key)
+                Readable::Blocks(blocks) => blocks.each(at, from, &mut |key, stands| {
+                    let Some(is_wanted) = part.wants_live(key, stands, what) else {
+                        return false;
+                    };
+                    let offsets = (key.base, stands.end);
+                    part.offer(offsets, is_wanted, || stands.bytes.to_vec(), key)
                 }),
                 Readable::Raw(raw) => raw.each(at, from, &mut |block| part.take(block))?,
             };
@@ -297,6 +301,8 @@ struct Part {
     times: Range<EventTime>,
     bytes_max: usize,
     bytes: usize,
+    /// Bytes of blocks that are not sealed whose keys were looked for.
+    looked_into: usize,
     /// A block behind the end was met.
     is_over: bool,
     /// A whole segment was read for its index: enough for one read.
@@ -311,6 +317,7 @@ impl Part {
             times: what.times.clone(),
             bytes_max: what.bytes_max,
             bytes: 0,
+            looked_into: 0,
             is_over: false,
             has_built: false,
             out: ReadPart {
@@ -328,6 +335,25 @@ impl Part {
         max >= self.times.start && min < self.times.end
     }
 
+    /// Whether a block that is not sealed may be wanted; `None`: enough was looked into for
+    /// one read, as whoever writes waits meanwhile.
+    fn wants_live(&mut self, key: BlockKey, stands: &Stands, what: &ReadWhat<'_>) -> Option<bool> {
+        if !self.wants(stands.times) {
+            return Some(false);
+        }
+        let Some(keys) = what.keys else {
+            return Some(true);
+        };
+        if !stands.has_keys() {
+            let is_first = self.looked_into == 0;
+            self.looked_into += stands.bytes.len();
+            if !is_first && self.looked_into > self.bytes_max {
+                return None;
+            }
+        }
+        Some(stands.may_have(key, keys))
+    }
+
     /// Takes the next block; false when it does not belong to this read any more.
     fn take(&mut self, block: StoredBlock) -> bool {
         let Ok(head) = decode_head(block.key, &block.bytes) else {
@@ -335,12 +361,8 @@ impl Part {
             return true;
         };
         let offsets = (head.base, head.end());
-        self.offer(
-            offsets,
-            (head.time_min, head.time_max),
-            || block.bytes,
-            block.key,
-        )
+        let is_wanted = self.wants((head.time_min, head.time_max));
+        self.offer(offsets, is_wanted, || block.bytes, block.key)
     }
 
     /// Takes the next block if it is wanted; false when it does not belong to this read
@@ -348,7 +370,7 @@ impl Part {
     fn offer(
         &mut self,
         (first, end): (Offset, Offset),
-        times: (EventTime, EventTime),
+        is_wanted: bool,
         bytes: impl FnOnce() -> Vec<u8>,
         key: BlockKey,
     ) -> bool {
@@ -359,7 +381,7 @@ impl Part {
         if end <= self.out.next {
             return true;
         }
-        if !self.wants(times) {
+        if !is_wanted {
             self.pass((first, end));
             return true;
         }

@@ -5,6 +5,7 @@
 //! where two keys have one hash. Bound: about one byte per row, and twelve per key.
 
 use forebay_core::log::decode::decode_head;
+use forebay_core::log::key::StoredBlock;
 use forebay_core::log::pick::each_row;
 use forebay_core::query::row_key;
 use forebay_core::units::{EventTime, TopicId};
@@ -56,22 +57,7 @@ impl RowIndex {
             let all = (EventTime(i64::MIN), EventTime(i64::MAX));
             let times = head.map_or(all, |head| (head.time_min, head.time_max));
             out.times.push(times);
-            let before = found.len();
-            // One that does not read gives nothing either way.
-            let _ = each_row(&block, |_, _, line| {
-                if let Some(key) = row_key(line) {
-                    found.push((KeyHash::of(key), number));
-                }
-            });
-            found[before..].sort_unstable();
-            let mut kept = before;
-            for at in before..found.len() {
-                if kept == before || found[kept - 1] != found[at] {
-                    found[kept] = found[at];
-                    kept += 1;
-                }
-            }
-            found.truncate(kept);
+            found.extend(keys_of(&block).into_iter().map(|key| (key, number)));
         }
         found.sort_unstable();
         for of_key in found.chunk_by(|a, b| a.0 == b.0) {
@@ -119,6 +105,18 @@ impl RowIndex {
         }
         out
     }
+}
+
+/// The keys of the rows of a block, each once, in order. One that does not read gives
+/// nothing, as it would to a reader.
+pub(super) fn keys_of(block: &StoredBlock) -> Vec<KeyHash> {
+    let mut found = Vec::new();
+    let _ = each_row(block, |_, _, line| {
+        found.extend(row_key(line).map(KeyHash::of));
+    });
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// As LEB128.

@@ -159,8 +159,8 @@ impl Rollups<'_> {
             times.push(started.elapsed());
         }
         let what = "minute rollups, local socket, one after another";
-        let row = told(what, &self.under, times.text());
-        let mut done = vec![within(row, times.quantile_ms(1.0), ROLLUPS_MS_MAX)];
+        // Ten questions: what must be reached is that of one.
+        let mut done = vec![told(what, &self.under, times.text())];
         let asked = over_http(&agent, &self.path(), JSON, self.args.sizes().repeats);
         done.push(reached(
             "minute rollups, HTTP",

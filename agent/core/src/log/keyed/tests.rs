@@ -1,7 +1,10 @@
 //! Rows by key: what was given comes back, and nothing else does.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
+use super::build::GROUP_BYTES_MORE;
 use super::*;
 
 type Got = Vec<(u64, i64, Vec<u8>)>;

@@ -228,14 +228,24 @@ fn rows_are_found_by_their_keys() {
     for blocks in blocks.chunks(8) {
         append(&mut store, blocks.to_vec());
     }
-    store.seal_all().unwrap();
     let end = keys * per_key as u64;
-    let (all, _, _) = read(&reads, &what(0, end));
+    check_keys(&reads, (keys, per_key), end);
+    // All at once and by little reads; and what is known of keys already is used.
+    for bytes_max in [1, 20_000] {
+        let nobody = [KeyHash::of(b"nobody")];
+        assert_eq!(all_of(&reads, &nobody, end, bytes_max), []);
+    }
+    store.seal_all().unwrap();
+    check_keys(&reads, (keys, per_key), end);
+}
+
+fn check_keys(reads: &LogReads, (keys, per_key): (u64, i64), end: u64) {
+    let (all, _, _) = read(reads, &what(0, end));
     for key in [0, 7, keys - 1] {
         let row = window_row(key, 0).line;
         let hash = KeyHash::of(forebay_core::query::row_key(&row).unwrap());
         let keys = [hash];
-        let blocks = all_of(&reads, &keys, end);
+        let blocks = all_of(reads, &keys, end, 20_000);
         assert!(blocks.len() * 4 < all.len(), "{key}: {}", blocks.len());
         let mut found = 0;
         for block in &blocks {
@@ -245,16 +255,17 @@ fn rows_are_found_by_their_keys() {
         assert_eq!(found, per_key as u64, "{key}");
     }
     let nobody = KeyHash::of(b"nobody");
-    assert_eq!(all_of(&reads, &[nobody], end), []);
+    assert_eq!(all_of(reads, &[nobody], end, usize::MAX), []);
 }
 
 /// All blocks that may have a row of these keys, by as many reads as it takes.
-fn all_of(reads: &LogReads, keys: &[KeyHash], end: u64) -> Vec<StoredBlock> {
+fn all_of(reads: &LogReads, keys: &[KeyHash], end: u64, bytes_max: usize) -> Vec<StoredBlock> {
     let (mut blocks, mut next) = (Vec::new(), Offset(0));
     while next < Offset(end) {
         let part = reads.read(&ReadWhat {
             range: next..Offset(end),
             keys: Some(keys),
+            bytes_max,
             ..what(0, 0)
         });
         let part = part.unwrap();
