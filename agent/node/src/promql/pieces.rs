@@ -214,7 +214,6 @@ impl Pieces {
     }
 
     /// The body of an answer, which has to be taken within `time`; `held` is kept that long.
-    #[must_use]
     pub fn body(mut self, time: Duration, held: OwnedSemaphorePermit) -> Body {
         let first = self.piece();
         if self.is_done() {

@@ -36,7 +36,10 @@ fn rows_of(bytes: &[u8], partition: u16, key: &[u8]) -> Result<Got, SegmentFault
     Ok(got)
 }
 
-fn built(rows: &[(u16, &[u8], u64, i64, &[u8])], note: &[u8]) -> Vec<u8> {
+/// Partition, key, offset, time and line.
+type Row<'a> = (u16, &'a [u8], u64, i64, &'a [u8]);
+
+fn built(rows: &[Row<'_>], note: &[u8]) -> Vec<u8> {
     let mut builder = KeyedBuilder::new();
     for (partition, key, offset, time, row) in rows {
         let partition = PartitionId(*partition);
