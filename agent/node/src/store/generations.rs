@@ -18,7 +18,7 @@ use forebay_core::store::{Loss, StoreError, StoredBlock, WriteBatch};
 use forebay_core::units::{GenerationNo, Offset};
 
 use super::identity::Identity;
-use super::live::Live;
+use super::live::{Live, places_for};
 use super::names::generation_name;
 use super::reads::Readable;
 use super::sealer::{Created, Done, SealInfo, Sealed, Sealer};
@@ -32,8 +32,16 @@ const UNSEALED_MAX: usize = 4;
 const UNSEALED_MERGED_MAX: usize = 2;
 /// Blocks that come faster are copied: merging takes about three times as long.
 const MERGED_BYTES_PER_S_MAX: f64 = 8.0 * 1024.0 * 1024.0;
-/// A database for the next one is made once this part of a generation is written.
+/// A database for the next one is made once this part of a generation is written; it takes
+/// memory while it waits, so one that fills slowly has it made later.
 const SPARE_SHARE: u64 = 8;
+const SPARE_SHARE_SLOW: u64 = 2;
+/// Memory that a generation may take until it is sealed when its memory grows by less than
+/// this a second. Segments that come at this rate are many, but not small.
+const SLOW_MEMORY_MAX: u64 = 4 * 1024 * 1024;
+const SLOW_MEMORY_PER_S: f64 = 1024.0 * 1024.0;
+/// Smaller blocks than this, in the mean, come slowly: their pages may be written anew.
+const SMALL_BLOCK_BYTES: u64 = 1024;
 /// What is less than this part of a generation is carried over at a start.
 const CARRIED_SHARE: u64 = 4;
 /// When to try again what could not be sealed.
@@ -126,7 +134,8 @@ impl Generations {
             news: VecDeque::new(),
         };
         let generation = out.next_generation();
-        let mut live = Live::create(&out.log_dir, generation, settings.generation_bytes)?;
+        let places = places_for(settings.generation_bytes);
+        let mut live = Live::create(&out.log_dir, generation, places)?;
         out.carry_over(&mut live)
             .map_err(|error| OpenError::System {
                 path: out.log_dir.clone(),
@@ -210,6 +219,7 @@ impl Generations {
         self.live.as_ref().is_some_and(|live| {
             live.blocks() > 0
                 && (live.bytes + bytes as u64 > self.settings.generation_bytes
+                    || is_heavy(live, SLOW_MEMORY_MAX)
                     || live.blocks() + batch.blocks.len() > SEGMENT_BLOCKS_MAX)
         })
     }
@@ -273,8 +283,8 @@ impl Generations {
             Spare::Ready(live) => *live,
             Spare::None | Spare::Asked => {
                 let generation = self.next_generation();
-                let bytes = self.settings.generation_bytes;
-                let created = Live::create(&self.log_dir, generation, bytes);
+                let places = places_for(self.settings.generation_bytes);
+                let created = Live::create(&self.log_dir, generation, places);
                 created.map_err(|error| not_created(&error))?
             }
         };
@@ -294,12 +304,12 @@ impl Generations {
 
     /// Has the database of the next generation made before it is needed.
     fn prepare_spare(&mut self) {
-        let some = self.settings.generation_bytes / SPARE_SHARE;
-        let filling = self.live.as_ref().is_some_and(|live| live.bytes > some);
-        if filling && matches!(self.spare, Spare::None) {
+        let whole = self.settings.generation_bytes;
+        let Some(live) = &self.live else { return };
+        if matches!(self.spare, Spare::None) && is_filling(live, whole) {
+            let places = places_after(live, whole);
             let generation = self.next_generation();
-            self.sealer
-                .create(generation, self.settings.generation_bytes);
+            self.sealer.create(generation, places);
             self.spare = Spare::Asked;
         }
     }
@@ -500,6 +510,34 @@ fn read_synced(
 fn db_bytes(dir: &Path, else_bytes: u64) -> u64 {
     let length = std::fs::metadata(dir.join("db")).map(|file| file.len());
     length.unwrap_or(else_bytes)
+}
+
+/// Whether so much of a generation is written that the next one is to be made.
+fn is_filling(live: &Live, whole_bytes: u64) -> bool {
+    let share = match filled_slowly(live) {
+        true => SPARE_SHARE_SLOW,
+        false => SPARE_SHARE,
+    };
+    live.bytes > whole_bytes / share || is_heavy(live, SLOW_MEMORY_MAX / share)
+}
+
+/// Whether it takes more memory than `most` and came to that slowly: there is time to seal it
+/// early. Where readings are few, blocks are small, and each takes several times its bytes.
+fn is_heavy(live: &Live, most: u64) -> bool {
+    let memory = live.memory_bytes();
+    memory > most && (memory as f64) < SLOW_MEMORY_PER_S * live.since.elapsed().as_secs_f64()
+}
+
+fn has_small_blocks(live: &Live) -> bool {
+    live.bytes < SMALL_BLOCK_BYTES * live.blocks() as u64
+}
+
+/// Places for the generation after this one: none where blocks come small.
+fn places_after(live: &Live, whole_bytes: u64) -> u64 {
+    match has_small_blocks(live) {
+        true => 0,
+        false => places_for(whole_bytes),
+    }
 }
 
 /// Whether its blocks came so slowly that there is time to merge them. Those that come

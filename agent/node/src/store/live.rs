@@ -33,6 +33,12 @@ const BLOCKS: usize = 0;
 const BYTES_PER_PLACE: u64 = 4096;
 /// Most places that are laid out.
 const PLACES_MAX: u64 = 16_384;
+/// What a block takes of memory beside its bytes: its entry in the index here, and its place
+/// in a page of the database with what that keeps of each write.
+const BLOCK_MEMORY_BYTES: u64 = 400;
+/// Places of one write. sled keeps every version of every page that a write touches until
+/// it ends: all places at once were 13 MB.
+const PLACES_PER_WRITE: usize = 32;
 /// Last byte of the key of a place, and of the block that stands at it.
 const PLACE: u8 = 0;
 const BLOCK: u8 = 1;
@@ -123,20 +129,21 @@ impl LiveBlocks {
 }
 
 impl Live {
-    /// Creates the generation, which will take about `generation_bytes` of blocks.
+    /// Creates the generation, with so many places laid out: see [`places_for`].
     ///
     /// # Errors
     /// When the system refuses.
     pub(super) fn create(
         log_dir: &Path,
         generation: GenerationNo,
-        generation_bytes: u64,
+        places: u64,
     ) -> Result<Self, OpenError> {
         let dir = log_dir.join(generation_name(generation));
         let mut db = SledDb::create_new(&dir, &TREES)?;
-        let places = (generation_bytes / BYTES_PER_PLACE).min(PLACES_MAX);
         let places: Vec<_> = (0..places).map(|place| key_of(place, PLACE)).collect();
-        let laid = db.insert_all(BLOCKS, places.iter().map(|key| (&key[..], &[][..])));
+        let mut batches = places.chunks(PLACES_PER_WRITE);
+        let laid = batches
+            .try_for_each(|keys| db.insert_all(BLOCKS, keys.iter().map(|key| (&key[..], &[][..]))));
         laid.and_then(|()| db.sync())
             .map_err(|error| OpenError::System {
                 path: dir,
@@ -163,6 +170,11 @@ impl Live {
     /// Its blocks, for readers beside the storage thread.
     pub(super) fn shared(&self) -> Arc<LiveBlocks> {
         self.blocks.clone()
+    }
+
+    /// About what it takes of memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.bytes + BLOCK_MEMORY_BYTES * self.blocks() as u64
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -261,6 +273,11 @@ impl Live {
     }
 }
 
+/// Places for a generation that will take so many bytes of blocks.
+pub(super) fn places_for(generation_bytes: u64) -> u64 {
+    (generation_bytes / BYTES_PER_PLACE).min(PLACES_MAX)
+}
+
 /// `place u64 BE | kind u8`.
 fn key_of(place: u64, kind: u8) -> [u8; 9] {
     let mut key = [kind; 9];
@@ -286,7 +303,7 @@ mod tests {
     #[test]
     fn blocks_are_read_in_key_order_and_found_in_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut live = Live::create(dir.path(), GenerationNo(1), 64 * 1024).unwrap();
+        let mut live = Live::create(dir.path(), GenerationNo(1), 16).unwrap();
         // More than places, and not in key order.
         let blocks: Vec<_> = (0..50)
             .flat_map(|n| {
@@ -323,7 +340,7 @@ mod tests {
     #[test]
     fn a_read_starts_with_the_block_that_holds_the_offset() {
         let dir = tempfile::tempdir().unwrap();
-        let mut live = Live::create(dir.path(), GenerationNo(1), 4096).unwrap();
+        let mut live = Live::create(dir.path(), GenerationNo(1), 1).unwrap();
         live.insert(&[
             rows_block(at(0), 5, 3, 1, 30),
             rows_block(at(0), 8, 2, 1, 30),

@@ -62,7 +62,7 @@ pub(super) struct Sealer {
     stopping: Arc<AtomicBool>,
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
-    /// Generations to create, and about how many bytes each will take.
+    /// Generations to create, and the places of each.
     wanted: Option<Sender<(GenerationNo, u64)>>,
     created: Receiver<Created>,
     threads: Vec<JoinHandle<()>>,
