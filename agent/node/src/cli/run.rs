@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::heap;
 use crate::agent::{Agent, names};
 use crate::api::{Api, Taken};
 use crate::config::Config;
@@ -90,6 +91,7 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
         say(&format!("page: {page}"));
     }
     tokio::select! {
+        () = heap::give_back() => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
         failed = agent.failed() => {
