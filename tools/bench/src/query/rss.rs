@@ -1,8 +1,8 @@
 //! The memory of an hour: 200 devices, 100 readings per second in all, and a page that is
-//! looked at. The hour is driven through ten times as fast: ten times the readings and the
-//! page's questions, and a tenth of the linger, so that the log gets the same blocks with the
-//! same few readings each. A rolling minute then holds ten times what it would: a little too
-//! much, not too little.
+//! looked at. The hour goes ten times as fast as the clock: ten times the readings and the
+//! page's questions, and a tenth of all times of the config (windows, linger, sync), so that
+//! each window holds as many readings as it would, and the log gets the same blocks. Only the
+//! linger stays at the least that a config may say, which makes blocks a little larger.
 
 use std::io::BufRead as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,74 +13,100 @@ use super::fleet::{self, Fleet};
 use super::http::Client;
 use super::limits::{PAGE_DEVICES, PAGE_READINGS_PER_S, RSS_MB_MAX, SPEED};
 use super::{Args, told};
+use crate::delivery::process::wait_for;
 use crate::table::Row;
 
-/// As config/gateway.toml has them.
-const WINDOWS: &str = "[[window]]\nname = \"rolling_1m\"\nkind = \"sliding\"\nsize = \"1m\"\n\
+/// As config/gateway.toml has them, in a tenth of the time.
+const WINDOWS: &str = "[[window]]\nname = \"rolling_1m\"\nkind = \"sliding\"\nsize = \"6s\"\n\
      aggregates = [\"count\", \"mean\", \"min\", \"max\"]\n\n\
-     [[window]]\nname = \"minute\"\nkind = \"tumbling\"\nsize = \"1m\"\n\
+     [[window]]\nname = \"minute\"\nkind = \"tumbling\"\nsize = \"6s\"\n\
      aggregates = [\"count\", \"mean\", \"min\", \"max\", \"stddev\"]\n\n";
-/// A tenth of what they are by default.
-const LOG: &str = "[log]\ngroup = \"5ms\"\n\n";
+/// A tenth of what they are by default; of the linger the least that there is.
+const LOG: &str = "[log]\ngroup = \"5ms\"\ngeneration_age = \"36m\"\n\n";
 const LINGER: &str = "5ms";
 const CHANNELS: usize = 2;
+/// The device that the page shows.
+const SHOWN: usize = 7;
 /// What the page asks at its own pace with so many devices, each this often: see
 /// `agent/node/src/api/page/assets/js/main.js`.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 const CHARTS_EVERY: Duration = Duration::from_secs(5);
 const LISTED_EACH: u32 = 3;
+/// The page's range and window, and what it asks anew of the rollups, s.
+const RANGE_S: u32 = 900;
+const WINDOW_S: u32 = 60;
+const REFRESHED_S: u32 = 180;
+/// Looks at the memory are told so often of the hour.
+const TOLD: u32 = 6;
 
 pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
     let hz = PAGE_READINGS_PER_S * SPEED / (PAGE_DEVICES * CHANNELS) as f64;
     let fleet = Fleet::boot(PAGE_DEVICES, CHANNELS, hz)?;
     let more = format!("{WINDOWS}{LOG}{}", fleet.ports());
     let agent = Agent::start_with(&args.forebay, &args.dir.join("rss"), LINGER, &more)?;
+    let started = Resident::of(&agent)?;
     fleet.wait_until_open()?;
-    let before = agent.process.memory_bytes("VmRSS")?;
+    let known = format!("/api/v1/devices/{}", fleet::uid(SHOWN));
+    let mut client = agent.http()?;
+    wait_for("the device that is looked at has readings", || {
+        let device = client.get(&known, "application/json").ok()?;
+        let device: serde_json::Value = serde_json::from_slice(device).ok()?;
+        let channels = device["channels"].as_array()?;
+        let has_some = |channel: &serde_json::Value| !channel["newest"].is_null();
+        (channels.len() == CHANNELS && channels.iter().all(has_some)).then_some(())
+    })?;
+    let connected = Resident::of(&agent)?;
+    println!("rss once started: {started}; connected: {connected}");
     let stop = AtomicBool::new(false);
     let (asked, events) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (acked, length) = (fleet.sums().acked, args.sizes().hour.div_f64(SPEED));
-    let mut most = before;
+    let (acked, hour) = (fleet.sums().acked, args.sizes().hour);
+    let mut looks = Vec::new();
     std::thread::scope(|scope| -> Result<(), String> {
         let page = scope.spawn(|| look(&agent, &stop, &asked));
         let stream = scope.spawn(|| listen(&agent, &stop, &events));
-        let started = Instant::now();
-        let mut told_at = Duration::ZERO;
-        while started.elapsed() < length && !page.is_finished() && !stream.is_finished() {
-            std::thread::sleep(Duration::from_millis(200));
-            let now = agent.process.memory_bytes("VmRSS")?;
-            most = most.max(now);
-            if started.elapsed() > told_at {
-                println!(
-                    "rss after {:.0} s: {:.1} MB",
-                    told_at.as_secs_f64(),
-                    mb(now)
-                );
-                told_at += length / 12;
+        let began = Instant::now();
+        while !page.is_finished() && !stream.is_finished() {
+            let since = began.elapsed().mul_f64(SPEED);
+            if since >= hour / TOLD * looks.len() as u32 {
+                let now = Resident::of(&agent)?;
+                println!("rss after {} simulated s: {now}", since.as_secs());
+                looks.push(now);
             }
+            if since >= hour {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
         stop.store(true, Relaxed);
         let broke = |_| String::from("a thread that asks broke");
         page.join().map_err(broke)??;
         stream.join().map_err(broke)?
     })?;
-    let readings = fleet.sums().acked - acked;
+    let sums = fleet.sums();
+    let readings = sums.acked - acked;
     let under = format!(
-        "{PAGE_DEVICES} devices, {readings} readings in {} s, {} answers, {} events",
-        length.as_secs(),
+        "{PAGE_DEVICES} devices, {readings} readings of {} s ({} lost), {} answers, {} events",
+        hour.as_secs(),
+        sums.lost,
         asked.load(Relaxed),
         events.load(Relaxed)
     );
-    let peak = agent.process.memory_bytes("VmHWM")?.max(most);
-    let anonymous = agent.process.memory_bytes("RssAnon")?;
+    let peak = agent.process.memory_bytes("VmHWM")?;
+    let flat: Vec<String> = looks
+        .iter()
+        .map(|look| format!("{:.1}", mb(look.all)))
+        .collect();
+    let last = looks.last().copied().unwrap_or(connected);
     let row = told(
         "resident memory, the most of an hour",
         &under,
         format!(
-            "{:.1} MB, {:.1} once connected; {:.1} of it the program's file",
+            "{:.1} MB; {:.1} once started, {:.1} connected, then {}; {:.1} of the last the program's file",
             mb(peak),
-            mb(before),
-            mb(peak.saturating_sub(anonymous))
+            mb(started.all),
+            mb(connected.all),
+            flat.join(" "),
+            mb(last.file)
         ),
     );
     Ok(vec![Row {
@@ -91,6 +117,35 @@ pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
     }])
 }
 
+/// Resident memory, bytes: all of it, what is of no file, and what the system can read
+/// again from files.
+#[derive(Debug, Clone, Copy)]
+struct Resident {
+    all: u64,
+    anonymous: u64,
+    file: u64,
+}
+
+impl Resident {
+    fn of(agent: &Agent) -> Result<Self, String> {
+        Ok(Self {
+            all: agent.process.memory_bytes("VmRSS")?,
+            anonymous: agent.process.memory_bytes("RssAnon")?,
+            file: agent.process.memory_bytes("RssFile")?,
+        })
+    }
+}
+
+impl std::fmt::Display for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (all, anonymous, file) = (mb(self.all), mb(self.anonymous), mb(self.file));
+        write!(
+            f,
+            "{all:.1} MB ({anonymous:.1} anonymous, {file:.1} of files)"
+        )
+    }
+}
+
 fn mb(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
@@ -99,15 +154,26 @@ fn mb(bytes: u64) -> f64 {
 fn look(agent: &Agent, stop: &AtomicBool, asked: &AtomicU64) -> Result<(), String> {
     let mut client = agent.http()?;
     let mut ask = |path: &str| -> Result<(), String> {
-        let (status, _) = client.try_get(path, "application/json")?;
-        asked.fetch_add(u64::from(status == 200), Relaxed);
+        client.get(path, "application/json")?;
+        asked.fetch_add(1, Relaxed);
         Ok(())
     };
-    let device = fleet::uid(7);
-    let of = |path: &str, channel: usize, rest: &str| {
-        let channel = fleet::channel(channel);
-        format!("/api/v1/{path}?device={device}&channel={channel}&{rest}")
+    let scaled = |seconds: u32| format!("{}s", f64::from(seconds) / SPEED);
+    let of = |path: &str, more: &str| {
+        let channels: String = (0..CHANNELS)
+            .map(|number| format!("&channel={}", fleet::channel(number)))
+            .collect();
+        let device = fleet::uid(SHOWN);
+        format!("/api/v1/{path}?device={device}{channels}&{more}")
     };
+    let rollups = |back: u32| {
+        let (size, back) = (scaled(WINDOW_S), scaled(back));
+        of(
+            "rollups",
+            &format!("window={size}&from=-{back}&limit=10000&time=us"),
+        )
+    };
+    let rolling = of("rolling", &format!("window={}", scaled(WINDOW_S)));
     let (mut polls, mut charts) = (0, 0);
     let started = Instant::now();
     while !stop.load(Relaxed) {
@@ -120,14 +186,15 @@ fn look(agent: &Agent, stop: &AtomicBool, asked: &AtomicU64) -> Result<(), Strin
             polls += 1;
         }
         if since >= CHARTS_EVERY * charts {
-            for channel in 0..CHANNELS {
-                ask(&of("rolling", channel, "window=60s"))?;
-                ask(&of("rollups", channel, "window=1m&from=-15m&to=now"))?;
-                if charts == 0 {
-                    ask(&of("readings", channel, "from=-15m&to=now&limit=5000"))?;
-                }
+            if charts == 0 {
+                let more = "limit=12000&newest=true&gaps=true&detail=true&time=us";
+                let back = scaled(RANGE_S + WINDOW_S);
+                ask(&of("readings", &format!("from=-{back}&{more}")))?;
+                let back = scaled(RANGE_S);
+                ask(&format!("/api/v1/rows?stream=late&from=-{back}&limit=2000"))?;
             }
-            ask("/api/v1/rows?stream=late&from=-900s&limit=200")?;
+            ask(&rollups(if charts == 0 { RANGE_S } else { REFRESHED_S }))?;
+            ask(&rolling)?;
             charts += 1;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -140,7 +207,7 @@ fn listen(agent: &Agent, stop: &AtomicBool, events: &AtomicU64) -> Result<(), St
     let client: Client = agent.http()?;
     let path = format!(
         "/api/v1/stream?stream=readings&stream=late&device={}&channel={}&channel={}&from=now",
-        fleet::uid(7),
+        fleet::uid(SHOWN),
         fleet::channel(0),
         fleet::channel(1)
     );
