@@ -548,14 +548,14 @@ impl Derive {
                 continue;
             }
             output.moved = true;
-            let time = row.time();
             let row = Row {
-                time,
-                line: line.clone(),
+                time: row.time(),
+                line: std::mem::take(&mut line),
             };
             if commit.row(at, &row, now) {
                 self.counters.rows += 1;
             }
+            line = row.line;
         }
         let counts = (std::mem::take(&mut self.fed), self.rows.len() as u64);
         self.keeping.pace.on_fed(counts, fired, now);

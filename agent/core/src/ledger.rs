@@ -12,6 +12,7 @@ mod device;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
 use forebay_wire::message::ResetCause;
@@ -232,7 +233,16 @@ impl Ledger {
 
     /// Sums over the boots of each device, in order of uid.
     pub fn devices(&self) -> impl Iterator<Item = (DeviceUid, Counts)> {
-        let devices = self.devices.iter();
+        self.devices_after(None)
+    }
+
+    /// The same of those behind a device.
+    pub fn devices_after(
+        &self,
+        last: Option<DeviceUid>,
+    ) -> impl Iterator<Item = (DeviceUid, Counts)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let devices = self.devices.range((from, Bound::Unbounded));
         devices.map(|(uid, device)| (*uid, device.total()))
     }
 

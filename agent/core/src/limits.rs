@@ -188,7 +188,9 @@ pub const PARKED_READINGS_MAX: usize = 16_384;
 pub const STORED_ROWS_MAX: u64 = PENDING_RECORDS_MAX as u64;
 /// A state that changed is kept so long after its first change, after so many readings,
 /// rows or changed bytes of it, and after a window fired: at most so often then.
+/// State is written at so many bytes a second at most, but for the first rule and the rows.
 pub const CHECKPOINT_EVERY_US: u64 = 5_000_000;
+pub const CHECKPOINT_BYTES_PER_S: u64 = 512 * 1024;
 pub const CHECKPOINT_READINGS: u64 = 10_000;
 pub const CHECKPOINT_ROWS: u64 = 32_768;
 pub const CHECKPOINT_BYTES: u64 = 1024 * 1024;
@@ -198,6 +200,10 @@ pub const CHECKPOINT_SPACING_US: u64 = 100_000;
 /// takes about a millisecond.
 pub const CHECKPOINT_STEP_PAGES: usize = 32;
 pub const READINGS_PER_TURN_MAX: u64 = 512;
+/// Channels of which a status tells in one step, with the devices that have them; a device
+/// itself counts as so many.
+pub const STATUS_CHANNELS_PER_TURN_MAX: usize = 256;
+pub const STATUS_DEVICE_CHANNELS: usize = 8;
 /// Bytes of all such rows together.
 pub const STORED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Rows in the topic `control` for what one start found missing of one partition, and

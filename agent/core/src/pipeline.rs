@@ -123,6 +123,7 @@ pub struct Gateway {
     imports: Imports,
     fetches: BTreeMap<FetchToken, Reader>,
     turns: turns::Turns,
+    statuses: VecDeque<status::Begun>,
     marks: BTreeMap<DestinationId, Marks>,
     last_fetch: u64,
     draining: bool,

@@ -3,8 +3,8 @@
 use super::pace::Pace;
 use super::*;
 use crate::limits::{
-    CHECKPOINT_BYTES, CHECKPOINT_EVERY_US, CHECKPOINT_READINGS, CHECKPOINT_ROWS,
-    CHECKPOINT_SPACING_US,
+    CHECKPOINT_BYTES, CHECKPOINT_BYTES_PER_S, CHECKPOINT_EVERY_US, CHECKPOINT_READINGS,
+    CHECKPOINT_ROWS, CHECKPOINT_SPACING_US,
 };
 use crate::units::{Mono, Offset, TopicId};
 
@@ -333,5 +333,68 @@ fn each_limit_asks_for_a_checkpoint() {
     assert_eq!(
         fed(1, 1, true).deadline(0),
         Some(Mono(1_000 + CHECKPOINT_SPACING_US))
+    );
+}
+
+#[test]
+fn the_bytes_of_one_put_off_the_next() {
+    let second = CHECKPOINT_BYTES_PER_S;
+    let half = 500_000;
+    let most = CHECKPOINT_EVERY_US;
+    let none = (0, 0, false);
+    let many = (CHECKPOINT_READINGS, 0, false);
+    let fired = (1, 1, true);
+    for (name, written, fed, changed, after, want) in [
+        ("readings, too soon", second / 2, many, 0, half - 1, false),
+        ("readings", second / 2, many, 0, half, true),
+        ("readings, later", second / 2, many, 0, half + 1, true),
+        (
+            "bytes, too soon",
+            second,
+            none,
+            CHECKPOINT_BYTES,
+            2 * half - 1,
+            false,
+        ),
+        ("bytes", second, none, CHECKPOINT_BYTES, 2 * half, true),
+        ("fired, too soon", second / 2, fired, 0, half - 1, false),
+        ("fired", second / 2, fired, 0, half, true),
+        (
+            "fired, after a small one",
+            1,
+            fired,
+            0,
+            CHECKPOINT_SPACING_US,
+            true,
+        ),
+        (
+            "rows wait for nothing",
+            second,
+            (1, CHECKPOINT_ROWS, false),
+            0,
+            0,
+            true,
+        ),
+        (
+            "never longer than the time",
+            u64::MAX,
+            many,
+            0,
+            most - 1,
+            false,
+        ),
+        ("the time", u64::MAX, many, 0, most, true),
+    ] {
+        let start = Mono(1_000);
+        let mut pace = Pace::after(written, start);
+        pace.on_fed((fed.0, fed.1), fed.2, start);
+        assert_eq!(pace.is_due(changed, 0, Mono(1_000 + after)), want, "{name}");
+    }
+    let mut pace = Pace::after(second / 2, Mono(0));
+    pace.on_fed((1, 1), true, Mono(0));
+    assert_eq!(
+        pace.deadline(0),
+        Some(Mono(half)),
+        "a deadline says so, too"
     );
 }

@@ -284,7 +284,7 @@ impl Derive {
         keeping.epoch += 1;
         let readings = keeping.pace.readings();
         keeping.meter.on_written(bytes, readings, now);
-        keeping.pace = Pace::new(now);
+        keeping.pace = Pace::after(bytes, now);
         self.applied.on_kept();
         entries
     }

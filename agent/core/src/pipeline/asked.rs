@@ -1,4 +1,5 @@
-//! Questions on their way through the log. Bound: [`QUERIES_MAX`] at the same time.
+//! Questions on their way through the log. Bound: [`QUERIES_MAX`] at the same time. Of
+//! statuses one is being told, and of those behind it there is a number each.
 
 use super::{Gateway, Reader, status};
 use crate::effect::{Effect, QueryId};
@@ -9,7 +10,13 @@ use crate::units::Mono;
 impl Gateway {
     pub(super) fn on_query(&mut self, id: QueryId, query: &Query, now: Mono) {
         let started = match query {
-            Query::Status => Err(Ok(status::snapshot(self, now))),
+            Query::Status => {
+                self.statuses.push_back(status::Begun::new(id));
+                if self.statuses.len() == 1 {
+                    self.tell_some(now);
+                }
+                return;
+            }
             Query::DeadLetters => Err(Ok(self.dead_letters())),
             Query::RetryDeadLetters { destination } => {
                 Err(self.retry_dead_letters(destination.as_deref()))
@@ -43,6 +50,18 @@ impl Gateway {
             }
             Err(answer) => self.effects.push_back(Effect::Answer(id, answer)),
         }
+    }
+
+    /// The next step of the status that is being told; false where there is none.
+    pub(super) fn tell_some(&mut self, now: Mono) -> bool {
+        let Some(mut begun) = self.statuses.pop_front() else {
+            return false;
+        };
+        match begun.step(self, now) {
+            Some(status) => self.effects.push_back(Effect::Answer(begun.id, Ok(status))),
+            None => self.statuses.push_front(begun),
+        }
+        true
     }
 
     fn start_query(&mut self, channel: &ChannelName, query: ChannelQuery) -> Result<Job, String> {

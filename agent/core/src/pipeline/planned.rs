@@ -32,6 +32,10 @@ impl Gateway {
                 self.rollup_plan(&keys, size, &range).map(boxed)
             }
             PlanRequest::Rolling { key, size } => self.rolling_plan(&key, size).map(boxed),
+            PlanRequest::RollingOf { channel, size } => {
+                let key = self.channel_key(&channel);
+                key.and_then(|key| self.rolling_plan(&key, size)).map(boxed)
+            }
             PlanRequest::Rows { stream, range } => self.rows_plan(stream, range).map(boxed),
             // From rows where there are some, as any other rollup.
             PlanRequest::Job(channel, ChannelQuery::Rollup { size, range }) => {
@@ -165,6 +169,8 @@ impl Gateway {
         })
     }
 
+    /// # Errors
+    /// When no device is so named.
     fn channel_key(&self, name: &ChannelName) -> Result<ChannelKey, PlanError> {
         let uid = self.config.names.find(&name.device);
         let uid = uid.ok_or_else(|| PlanError::Unknown(self.unknown_device(&name.device)))?;

@@ -105,6 +105,7 @@ impl Gateway {
             imports: Imports::default(),
             fetches: BTreeMap::new(),
             turns: Default::default(),
+            statuses: Default::default(),
             marks: BTreeMap::new(),
             last_fetch: 0,
             draining: false,

@@ -1,14 +1,21 @@
 //! What the agent says of itself, as JSON: accounts per device, stages, newest
 //! readings. Reads everything, changes nothing.
+//!
+//! Devices are told some at a time, so that nothing else waits for all of them; what stands
+//! beside them is of the moment of the last one. Bound of a step:
+//! [`STATUS_CHANNELS_PER_TURN_MAX`], or one device.
 
+use forebay_wire::ids::DeviceUid;
 use serde_json::{Map, Value, json};
 
 use super::Gateway;
 use super::device_view::{health, ledger};
 use crate::derive::{Derive, DeriveCounters};
+use crate::effect::QueryId;
 use crate::exchange::{Exchange, ExchangeCounters};
 use crate::forward::Forward;
 use crate::ledger::Counts;
+use crate::limits::{STATUS_CHANNELS_PER_TURN_MAX, STATUS_DEVICE_CHANNELS};
 use crate::live::{ChannelKey, Live};
 use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
@@ -17,9 +24,44 @@ use crate::retention::TopicUse;
 use crate::units::{EventTime, Mono, Offset};
 use crate::utc::time_value;
 
-/// The whole snapshot.
-#[must_use]
-pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
+/// A status of which some devices are told.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) id: QueryId,
+    told: Vec<Value>,
+    /// The last of them.
+    last: Option<DeviceUid>,
+}
+
+impl Begun {
+    pub(super) fn new(id: QueryId) -> Self {
+        Self {
+            id,
+            told: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Tells of some more devices; all of the status with the last of them.
+    pub(super) fn step(&mut self, gateway: &Gateway, now: Mono) -> Option<Value> {
+        let mut room = STATUS_CHANNELS_PER_TURN_MAX;
+        for (uid, counts) in gateway.ledger.devices_after(self.last) {
+            let channels = gateway.readers.stage(uid).live.of_device(uid).count();
+            let takes = channels + STATUS_DEVICE_CHANNELS;
+            if takes > room && room < STATUS_CHANNELS_PER_TURN_MAX {
+                return None;
+            }
+            room = room.saturating_sub(takes);
+            self.told.push(device(gateway, (uid, &counts), now));
+            self.last = Some(uid);
+        }
+        let told = std::mem::take(&mut self.told);
+        Some(snapshot(gateway, told.into(), now))
+    }
+}
+
+/// The whole snapshot, with what is told of devices.
+fn snapshot(gateway: &Gateway, devices: Value, now: Mono) -> Value {
     let total = gateway.ledger.total();
     let mut view = json!({
         "gateway": gateway.config.gateway.as_str(),
@@ -74,7 +116,7 @@ pub(super) fn snapshot(gateway: &Gateway, now: Mono) -> Value {
             .collect::<Value>(),
     });
     // Not above: `json!` copies what it is given, megabytes of hundreds of devices.
-    view["devices"] = devices(gateway, now);
+    view["devices"] = devices;
     view
 }
 
@@ -161,28 +203,23 @@ pub(super) fn gaps(counts: &Counts) -> Value {
     json!({ "total": counts.gap_total(), "by_reason": reasons })
 }
 
-fn devices(gateway: &Gateway, now: Mono) -> Value {
-    let names = &gateway.config.names;
-    let devices = gateway.ledger.devices().map(|(uid, counts)| {
-        let partition = gateway.config.router.partition(uid);
-        let stage = gateway.readers.stage(uid);
-        let channels = stage.live.of_device(uid);
-        let device = gateway.devices.get(uid);
-        json!({
-            "device": names.name(uid),
-            "uid": uid.to_string(),
-            "connected": device.is_some_and(|device| device.link.is_some()),
-            "health": device.map_or(Value::Null, |device| health(device, now)),
-            "partition": partition.0,
-            "received": counts.readings,
-            "duplicates": counts.duplicates,
-            "gaps": gaps(&counts),
-            "lost": counts.lost,
-            "channels": channels.map(channel).collect::<Value>(),
-            "ledger": ledger(gateway, uid),
-        })
-    });
-    devices.collect()
+fn device(gateway: &Gateway, (uid, counts): (DeviceUid, &Counts), now: Mono) -> Value {
+    let partition = gateway.config.router.partition(uid);
+    let channels = gateway.readers.stage(uid).live.of_device(uid);
+    let device = gateway.devices.get(uid);
+    json!({
+        "device": gateway.config.names.name(uid),
+        "uid": uid.to_string(),
+        "connected": device.is_some_and(|device| device.link.is_some()),
+        "health": device.map_or(Value::Null, |device| health(device, now)),
+        "partition": partition.0,
+        "received": counts.readings,
+        "duplicates": counts.duplicates,
+        "gaps": gaps(counts),
+        "lost": counts.lost,
+        "channels": channels.map(channel).collect::<Value>(),
+        "ledger": ledger(gateway, uid),
+    })
 }
 
 fn channel((key, live): (&ChannelKey, &Live)) -> Value {

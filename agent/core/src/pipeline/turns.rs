@@ -1,5 +1,6 @@
 //! What the loop does piece by piece, so that a question waits for one piece and not for all
-//! of it: engines take what a read of the log brought, and their state is kept, in turns.
+//! of it: engines take what a read of the log brought, their state is kept, and a status is
+//! told, in turns.
 //!
 //! Holds always: blocks of a partition are handed over in order, and each once; an engine
 //! whose state is being kept is given nothing. Bound: what one read of each partition brought.
@@ -21,6 +22,8 @@ pub(super) struct Turns {
     reads: VecDeque<(DeriveRead, TopicPartition, Vec<StoredBlock>)>,
     /// What a read brought beyond its first piece, in order, with the end of each block.
     ahead: BTreeMap<TopicPartition, VecDeque<(StoredBlock, Offset)>>,
+    /// Whether a status had the last turn: the next one is an engine's.
+    told: bool,
 }
 
 impl Turns {
@@ -91,12 +94,21 @@ fn piece(blocks: &[StoredBlock]) -> usize {
 impl Gateway {
     /// Whether something waits for [`Gateway::take_turn`].
     pub(super) fn has_turn(&self) -> bool {
+        !self.statuses.is_empty() || self.has_engine_turn()
+    }
+
+    fn has_engine_turn(&self) -> bool {
         let mut reads = self.turns.reads.iter();
         self.readers.is_keeping() || reads.any(|(read, ..)| !self.readers.must_wait(*read))
     }
 
     /// One piece of what waits.
     pub(super) fn take_turn(&mut self, now: Mono) {
+        let told = std::mem::take(&mut self.turns.told);
+        if !(told && self.has_engine_turn()) && self.tell_some(now) {
+            self.turns.told = true;
+            return;
+        }
         if self.readers.is_keeping() {
             let entries = self.readers.step_checkpoint(&self.commit, now);
             return self.keep(into_slot(self.live.slot, entries), now);

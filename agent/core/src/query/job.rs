@@ -38,6 +38,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether it is answered without a read of the log.
+    #[must_use]
+    pub fn reads_nothing(&self) -> bool {
+        matches!(self.of, Of::Rolling(_, Some(_), _))
+    }
+
     /// Starts to answer `query` by a plan of its one channel; `None` of none.
     #[must_use]
     pub fn start(query: ChannelQuery, plan: Plan) -> Option<Self> {

@@ -45,6 +45,11 @@ pub enum PlanRequest {
         key: ChannelKey,
         size: Span,
     },
+    /// The same of a channel by the names that its device and it have.
+    RollingOf {
+        channel: ChannelName,
+        size: Span,
+    },
     /// Rows of a derived stream, by its name on the wire, or a window or join of the config.
     Rows {
         stream: String,

@@ -6,6 +6,7 @@ pub mod follow;
 pub mod imports;
 mod links;
 mod places;
+mod priority;
 pub mod questions;
 mod sources;
 mod status;
@@ -55,7 +56,7 @@ const ANSWER_MAX: Duration = Duration::from_millis(1500);
 pub struct Agent {
     asked: mpsc::Sender<Asked>,
     control: mpsc::Sender<Control>,
-    task: tokio::task::JoinHandle<Result<(), String>>,
+    ended: oneshot::Receiver<Result<(), String>>,
     _socket: LocalSocket,
     socket_path: PathBuf,
     reads: Reads,
@@ -127,7 +128,7 @@ impl Agent {
             reads,
             asked,
             control,
-            task: tokio::spawn(runtime.run(events)),
+            ended: spawn_loop(runtime, events)?,
             _socket: socket,
             socket_path,
         })
@@ -180,7 +181,7 @@ impl Agent {
         }
         // A loop that has ended hears nothing, and its result says why.
         let _ = self.control.send(Control::Stop).await;
-        ended(self.task.await)
+        ended(self.ended.await)
     }
 
     /// Waits until the agent ends by itself, which it does only on an error.
@@ -188,12 +189,31 @@ impl Agent {
     /// # Errors
     /// Why it ended.
     pub async fn failed(&mut self) -> Result<(), String> {
-        ended((&mut self.task).await)
+        ended((&mut self.ended).await)
     }
 }
 
-fn ended(result: Result<Result<(), String>, tokio::task::JoinError>) -> Result<(), String> {
-    result.unwrap_or_else(|error| Err(format!("the agent's loop broke: {error}")))
+fn ended(result: Result<Result<(), String>, oneshot::error::RecvError>) -> Result<(), String> {
+    result.unwrap_or_else(|_| Err(String::from("the agent's loop broke")))
+}
+
+/// The loop on a thread of its own. On one of the runtime's, what it wakes would wait there
+/// until it waits itself: an answer would come after all events that are here already.
+fn spawn_loop(
+    runtime: Runtime,
+    events: Events,
+) -> Result<oneshot::Receiver<Result<(), String>>, String> {
+    let (done, ended) = oneshot::channel();
+    let runs_on = tokio::runtime::Handle::current();
+    let thread = std::thread::Builder::new().name(String::from("forebay-loop"));
+    let thread = thread.spawn(move || {
+        priority::raise();
+        let result = runs_on.block_on(runtime.run(events));
+        // Nobody may wait for it any more.
+        let _ = done.send(result);
+    });
+    thread.map_err(|error| format!("the thread of the loop did not start: {error}"))?;
+    Ok(ended)
 }
 
 /// The thread of the store, and what it says.

@@ -12,7 +12,7 @@ use forebay_core::effect::{Effect, FetchToken, Input, QueryId};
 use forebay_core::forward::{ConnNo, DestinationId};
 use forebay_core::import::{ImportAnswer, ImportId};
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::{Answer as QueryAnswer, Query};
+use forebay_core::query::{Answer as QueryAnswer, PlanRequest, Query};
 use forebay_core::units::{EventTime, Mono, Now};
 use tokio::sync::{mpsc, oneshot};
 
@@ -365,11 +365,14 @@ impl Runtime {
             Ok(Question::Device(DeviceQuestion::Core(request))) => (Ok(request), About::Other),
             Ok(Question::Query(Query::Channel(channel, query))) => {
                 let reads = self.reads.clone();
-                // It ends with its asker, or with the loop, which makes no more plans.
+                let (answer, planned) = oneshot::channel();
+                let request = PlanRequest::Job(channel, query);
+                self.on_plan(PlanAsked { request, answer });
+                // It ends with its asker.
                 tokio::spawn(async move {
                     let mut answer = asked.answer;
                     let said = tokio::select! {
-                        said = reads.job(channel, query) => said,
+                        said = reads.job(planned, query) => said,
                         () = answer.closed() => return,
                     };
                     // Who asked may have gone away.
@@ -536,18 +539,26 @@ impl Runtime {
         let Some(asker) = self.answers.remove(&id) else {
             return;
         };
-        let with_sources = |answer| with_sources(answer, &self.outside.sources.figures());
-        let answer = match asker.about {
-            About::Other => answer,
-            About::Tables => answer.map(with_sources),
-            About::Status => {
-                let with_ports =
-                    |status| with_ports(status, &self.outside.ports.status(), self.clock.now());
-                answer.map(with_ports).map(with_sources)
+        let figures = || self.outside.sources.figures();
+        match asker.about {
+            // Who asked may have gone away.
+            About::Other => drop(asker.answer.send(answer)),
+            About::Tables => {
+                let with_sources = |answer| with_sources(answer, &figures());
+                drop(asker.answer.send(answer.map(with_sources)));
             }
-        };
-        // Who asked may have gone away.
-        let _ = asker.answer.send(answer);
+            About::Status => {
+                let (ports, figures) = (self.outside.ports.status(), figures());
+                let now = self.clock.now();
+                // What is put together of many ports and devices is no work for this thread.
+                tokio::spawn(async move {
+                    let with_ports = |status| with_ports(status, &ports, now);
+                    let answer = answer.map(with_ports);
+                    let answer = answer.map(|answer| with_sources(answer, &figures));
+                    drop(asker.answer.send(answer));
+                });
+            }
+        }
     }
 
     /// Hands a request over, after those that wait already.

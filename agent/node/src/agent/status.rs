@@ -2,6 +2,8 @@
 //! what went wrong with it; what sources have read. The core knows ports by number and
 //! sources by name only.
 
+use std::collections::BTreeMap;
+
 use forebay_core::units::Mono;
 use serde_json::{Map, Value, json};
 
@@ -14,6 +16,11 @@ pub(super) fn with_ports(mut status: Value, ports: &[PortStatus], now: Mono) -> 
         Some(Value::Array(known)) => known,
         Some(_) | None => Vec::new(),
     };
+    let number = |link: &Value| link["port"].as_u64();
+    let mut known: BTreeMap<_, _> = known
+        .into_iter()
+        .filter_map(|link| Some((number(&link)?, link)))
+        .collect();
     let merged = ports.iter().map(|port| {
         let mut merged = json!({
             "port": port.id.0,
@@ -32,9 +39,10 @@ pub(super) fn with_ports(mut status: Value, ports: &[PortStatus], now: Mono) -> 
             "dropped_writes": port.dropped_writes,
             "last_error": port.last_error,
         });
-        let link = known.iter().find(|link| link["port"] == port.id.0);
-        for (name, value) in link.and_then(Value::as_object).into_iter().flatten() {
-            merged[name] = value.clone();
+        if let Some(Value::Object(link)) = known.remove(&port.id.0.into()) {
+            for (name, value) in link {
+                merged[name] = value;
+            }
         }
         merged
     });

@@ -11,9 +11,9 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use forebay_core::json::write_text;
-use forebay_core::query::{CatalogEntry, Columns, RollupColumns};
+use forebay_core::query::{CatalogEntry, ChannelName, Columns, RollupColumns};
 use forebay_core::record::{gap_name, quality_name};
-use forebay_core::units::EventTime;
+use forebay_core::units::{EventTime, Span};
 use forebay_core::utc;
 use serde_json::json;
 
@@ -28,7 +28,9 @@ use super::problem::Problem;
 use super::time::span_text;
 use super::types::{Channel, Gap, Rolling, RollingSeries, Time};
 use super::{App, ask};
-use crate::reads::{ReadingsGot, ReadingsWant, RollupSource, RollupWant, RowsWant};
+use crate::reads::{
+    ReadError, ReadingsGot, ReadingsWant, RollingGot, RollupSource, RollupWant, RowsWant,
+};
 use crate::shell::csv::quoted;
 
 type Answer = Result<Response, Problem>;
@@ -423,25 +425,18 @@ pub(super) async fn rolling(
         .span("window")
         .expect("the table has a default for it");
     let _place = app.place()?;
-    let entries = resolve(&app, &given).await?;
-    let mut all = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let got = app.reads.rolling(entry.key, size).await;
-        let got = got.map_err(ask::problem)?;
-        all.push(RollingSeries {
-            channel: Channel {
-                device: got.device.to_string(),
-                uid: got.key.uid.to_string(),
-                channel: got.key.channel.to_string(),
-                unit: got.unit.to_string(),
-            },
-            time: time_of(got.time),
-            count: got.figures.count,
-            mean: got.figures.mean,
-            min: got.figures.min,
-            max: got.figures.max,
-        });
-    }
+    let all = match rolling_of_one(&app, &given, size).await? {
+        Some(got) => vec![rolling_series(&got)],
+        None => {
+            let entries = resolve(&app, &given).await?;
+            let mut all = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let got = app.reads.rolling(entry.key, size).await;
+                all.push(rolling_series(&got.map_err(ask::problem)?));
+            }
+            all
+        }
+    };
     let part = match form {
         Form::Csv => Part::text(rolling_csv(&all)),
         Form::Json => {
@@ -453,6 +448,47 @@ pub(super) async fn rolling(
         }
     };
     send(&app, form, None, vec![part])
+}
+
+/// Of one channel of one device, by their names: without a catalog, which costs more than the
+/// figures. `None` where more are asked for, or the catalog says better what there is.
+async fn rolling_of_one(
+    app: &App,
+    given: &Given,
+    size: Span,
+) -> Result<Option<RollingGot>, Problem> {
+    let only = |name| {
+        let mut all = given.all(name);
+        all.next().filter(|_| all.next().is_none())
+    };
+    let Some((device, channel)) = only("device").zip(only("channel")) else {
+        return Ok(None);
+    };
+    let name = ChannelName {
+        device: device.to_owned(),
+        channel: channel.to_owned(),
+    };
+    match app.reads.rolling_of(name, size).await {
+        Ok(got) => Ok(Some(got)),
+        Err(ReadError::Unknown(_)) => Ok(None),
+        Err(error) => Err(ask::problem(error)),
+    }
+}
+
+fn rolling_series(got: &RollingGot) -> RollingSeries {
+    RollingSeries {
+        channel: Channel {
+            device: got.device.to_string(),
+            uid: got.key.uid.to_string(),
+            channel: got.key.channel.to_string(),
+            unit: got.unit.to_string(),
+        },
+        time: time_of(got.time),
+        count: got.figures.count,
+        mean: got.figures.mean,
+        min: got.figures.min,
+        max: got.figures.max,
+    }
 }
 
 fn rolling_csv(all: &[RollingSeries]) -> String {

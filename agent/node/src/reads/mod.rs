@@ -284,7 +284,24 @@ impl Reads {
     /// # Errors
     /// As [`Reads::readings`].
     pub async fn rolling(&self, key: ChannelKey, size: Span) -> Result<RollingGot, ReadError> {
-        let request = PlanRequest::Rolling { key, size };
+        self.rolling_by(PlanRequest::Rolling { key, size }, size)
+            .await
+    }
+
+    /// The same by names, which costs nothing beside it.
+    ///
+    /// # Errors
+    /// As [`Reads::rolling`]; [`ReadError::Unknown`] where nothing is so named.
+    pub async fn rolling_of(
+        &self,
+        channel: ChannelName,
+        size: Span,
+    ) -> Result<RollingGot, ReadError> {
+        self.rolling_by(PlanRequest::RollingOf { channel, size }, size)
+            .await
+    }
+
+    async fn rolling_by(&self, request: PlanRequest, size: Span) -> Result<RollingGot, ReadError> {
         let plan = self.plan(request.clone()).await?;
         if plan.rolling.is_some() {
             let stop = Stopped::default();
@@ -310,14 +327,19 @@ impl Reads {
         self.read(request, plan, work).await
     }
 
-    /// Answers a question about one channel with an object, as the local socket does.
+    /// Answers a question about one channel with an object, as the local socket does, by what
+    /// was planned for it.
     pub(crate) async fn job(
         &self,
-        channel: ChannelName,
+        planned: oneshot::Receiver<Result<Planned, PlanError>>,
         query: ChannelQuery,
     ) -> Result<Value, ReadError> {
-        let request = PlanRequest::Job(channel, query);
-        match (self.planned(request).await?, query) {
+        let planned = planned.await.map_err(|_| ReadError::Stopped)?;
+        match (planned.map_err(ReadError::from)?, query) {
+            // Nobody has to wait for a thread that reads.
+            (Planned::Job(job), _) if job.reads_nothing() => {
+                answer::job(&self.log, *job, &Stopped::default())
+            }
             (Planned::Job(job), _) => {
                 let log = self.log.clone();
                 self.pool

@@ -1,5 +1,7 @@
 //! Many devices in one thread: the real firmware library, each behind a TCP port of its
-//! own. Each samples all its channels at once, at a phase of its own.
+//! own. Each samples all its channels at once, at a phase of its own. They stand for other
+//! computers, so on this one they come behind what is measured: a device has its ring, and
+//! what comes late by it is not lost.
 //!
 //! Bound: the firmware's ring per device; what a gateway does not take in time becomes gaps,
 //! which are counted.
@@ -16,7 +18,8 @@ use forebay_firmware::wire::limits::LINE_BYTES_MAX;
 use forebay_firmware::wire::message::ResetCause;
 use forebay_firmware::{ChannelSpec, Device, DeviceConfig, LineBuffer};
 
-use super::limits::{CHANNELS, PATIENCE};
+use super::limits::{CHANNELS, FLEET_NICE, PATIENCE};
+use super::load;
 
 const RING: usize = 1_024;
 /// A reading waits at most this long for others to share its frame.
@@ -131,6 +134,7 @@ impl Drop for Fleet {
 }
 
 fn run(mut boards: Vec<Board>, shared: &Shared) {
+    load::be_nice(FLEET_NICE);
     let started = Instant::now();
     let mut turn = started;
     while !shared.stop.load(Relaxed) {

@@ -21,6 +21,8 @@ pub(super) const READINGS_PER_S_MIN: f64 = 100_000.0;
 /// Rolling queries that are due per second, on so many connections.
 pub(super) const QUERIES_PER_S: f64 = 200.0;
 pub(super) const CONNECTIONS: usize = 4;
+/// How late devices get a processor, as `nice` counts: they stand for other computers.
+pub(super) const FLEET_NICE: i32 = 5;
 
 /// Series that are asked for together, of rollups and of PromQL.
 pub(super) const ROLLUP_SERIES: usize = 10;

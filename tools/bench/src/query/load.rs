@@ -1,7 +1,11 @@
 //! Questions at a fixed rate, whatever the answers take: a question that has to wait for
-//! the one before it waits from the moment at which it was due.
+//! the one before it waits from the moment at which it was due. Who asks stands for another
+//! computer, and so goes before what is measured where the system lets us: that a thread of
+//! ours is not woken in time is no delay of the agent's.
 
 use std::time::{Duration, Instant};
+
+use crate::sys;
 
 /// How long answers took from the moment at which they were due.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +49,12 @@ impl Times {
     }
 }
 
+/// How late this thread gets a processor, as `nice` counts.
+pub(super) fn be_nice(nice: i32) {
+    // It would only take what the agent could have.
+    let _ = rustix::process::setpriority_process(None, nice);
+}
+
 /// Asks on `connections` threads, `per_s` in all, for `length`. `open` makes what a thread
 /// asks with; it is given the number of each question.
 pub(super) fn run<A>(
@@ -58,6 +68,8 @@ where
     let started = Instant::now();
     let open = &open;
     let one = |thread: usize| -> Result<Times, String> {
+        // Without the right to it, times look longer than they are.
+        sys::go_first();
         let mut ask = open()?;
         let mut times = Times::default();
         let mut number = thread;
