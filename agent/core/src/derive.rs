@@ -249,7 +249,7 @@ impl Derive {
                 is_compared: emit.is_some(),
                 has_hole: false,
                 compared: Compared::default(),
-                fires: emit.is_some_and(|emit| emit != Emit::EveryUpdate),
+                fires: matches!(emit, Some(Emit::OnClose | Emit::FinalOnly)),
                 moved: false,
                 muted: false,
                 begins_at: EventTime(i64::MIN),

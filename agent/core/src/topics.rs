@@ -342,6 +342,7 @@ fn window_text(engine: &EngineConfig, window: &WindowSpec) -> String {
         Emit::OnClose => "on_close",
         Emit::EveryUpdate => "every_update",
         Emit::FinalOnly => "final_only",
+        Emit::Never => "never",
     };
     let aggregates: Vec<String> = window.aggregates.iter().map(ToString::to_string).collect();
     format!(

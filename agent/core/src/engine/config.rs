@@ -331,6 +331,8 @@ pub enum Emit {
     EveryUpdate,
     /// Once, when nothing can change it any more.
     FinalOnly,
+    /// Never: it is there for questions. Of sliding windows only, and nothing reads it.
+    Never,
 }
 
 /// A figure over the readings of a window.

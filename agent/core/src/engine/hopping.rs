@@ -307,7 +307,7 @@ impl Closing for Hopping {
                         (false, false) => None,
                     }
                 }
-                Emit::EveryUpdate => None,
+                Emit::EveryUpdate | Emit::Never => None,
             };
             let mut next = self.first_after(common, key.left_to);
             let from = key

@@ -136,7 +136,7 @@ impl Common {
     pub(super) fn leaves_at(&self, end: i64) -> i64 {
         match self.emit {
             Emit::OnClose => end,
-            Emit::EveryUpdate | Emit::FinalOnly => self.final_at(end),
+            Emit::EveryUpdate | Emit::FinalOnly | Emit::Never => self.final_at(end),
         }
     }
 
@@ -219,7 +219,7 @@ fn lag_and_delay(spec: &WindowSpec, config: &EngineConfig) -> (i64, i64) {
     };
     let delay = match spec.emit {
         Emit::FinalOnly => lag.saturating_add(config.time.allowed_lateness.0),
-        Emit::OnClose | Emit::EveryUpdate => lag.max(source_delay),
+        Emit::OnClose | Emit::EveryUpdate | Emit::Never => lag.max(source_delay),
     };
     (lag, delay)
 }

@@ -57,6 +57,9 @@ pub(super) trait History: Debug {
         cells: &mut Vec<u64>,
     );
 
+    /// The line for the reading at this time is not written: nobody reads it.
+    fn pass(&mut self, _rule: Self::Rule, _time: i64) {}
+
     /// Drops what no line for a reading at the watermark or later reaches.
     fn prune(&mut self, rule: Self::Rule, watermark: i64);
 
@@ -111,6 +114,11 @@ impl History for Tail {
 
     fn write(&mut self, reach: Reach, time: i64, aggregates: &[Aggregate], cells: &mut Vec<u64>) {
         self.figures_at(time, reach, aggregates, cells);
+    }
+
+    fn pass(&mut self, reach: Reach, time: i64) {
+        // So that who asks for a later time does not go through all of the window.
+        self.move_to(time, reach);
     }
 
     fn prune(&mut self, reach: Reach, watermark: i64) {
@@ -229,8 +237,11 @@ impl<H: History> Sliding<H> {
     }
 
     fn write(&mut self, common: &Common, (slot, time): (Slot, i64), cause: u32, out: &mut Out) {
-        let cells = out.rows.next_cells();
         let history = &mut self.keys[slot as usize];
+        if common.emit == Emit::Never {
+            return history.pass(self.rule, time);
+        }
+        let cells = out.rows.next_cells();
         history.write(self.rule, time, &common.aggregates, &mut out.rows.cells);
         out.rows.rows.push(Row {
             cause,

@@ -193,7 +193,7 @@ fn base() -> impl Strategy<Value = WindowSpec> {
     settings.prop_map(|(kind, key, emit, finalize, channels, aggregates)| {
         let emit = match emit {
             Emit::FinalOnly if !is_revised(&kind) => Emit::OnClose,
-            Emit::OnClose | Emit::EveryUpdate | Emit::FinalOnly => emit,
+            Emit::OnClose | Emit::EveryUpdate | Emit::FinalOnly | Emit::Never => emit,
         };
         let finalize = finalize && emit == Emit::OnClose && is_revised(&kind);
         WindowSpec {
@@ -363,7 +363,7 @@ fn without_order(spec: WindowSpec) -> WindowSpec {
         value,
         emit: match spec.emit {
             Emit::EveryUpdate => Emit::OnClose,
-            Emit::OnClose | Emit::FinalOnly => spec.emit,
+            Emit::OnClose | Emit::FinalOnly | Emit::Never => spec.emit,
         },
         aggregates: aggregates.filter(|a| !(chained && ordered(a))).collect(),
         ..spec

@@ -144,7 +144,7 @@ impl Tumbling {
         let tells = match common.emit {
             // What idleness told already is not told again.
             Emit::OnClose | Emit::FinalOnly => window.untold || becomes_final,
-            Emit::EveryUpdate => false,
+            Emit::EveryUpdate | Emit::Never => false,
         };
         if tells {
             let told = (due.watermark, false);

@@ -7,7 +7,7 @@ use forebay_wire::message::Quality;
 use proptest::prelude::*;
 
 use super::*;
-use crate::engine::config::{Bounds, EngineConfig, WindowKind, WindowSpec};
+use crate::engine::config::{Bounds, Emit, EngineConfig, WindowKind, WindowSpec};
 use crate::engine::row::Rows;
 use crate::engine::{Batch, Engine};
 use crate::limits::{GAPS_SHOWN_MAX, READ_KEYS_MAX, SAME_TIME_ROWS_MAX};
@@ -322,12 +322,18 @@ fn a_scan_passes_over_what_cannot_matter_any_more() {
 }
 
 fn engine(out_of_order: i64) -> Engine {
+    engine_that(out_of_order, Emit::OnClose)
+}
+
+fn engine_that(out_of_order: i64, emit: Emit) -> Engine {
     let kind = WindowKind::Sliding {
         size: Span(20),
         bounds: Bounds::HalfOpen,
     };
+    let mut window = WindowSpec::new("rolling", kind);
+    window.emit = emit;
     let mut config = EngineConfig {
-        windows: vec![WindowSpec::new("rolling", kind)],
+        windows: vec![window],
         ..EngineConfig::default()
     };
     config.time.out_of_order = Span(out_of_order);
@@ -361,25 +367,29 @@ proptest! {
         asks in prop::collection::vec(any::<bool>(), 120),
     ) {
         let (mut asked, mut silent) = (engine(out_of_order), engine(out_of_order));
+        let mut rowless = engine_that(out_of_order, Emit::Never);
         let (mut all, mut newest) = (Vec::new(), i64::MIN);
         for (n, (step, value)) in readings.iter().enumerate() {
             // Times go on by and by, back and forth.
             let (time, value) = (step + n as i64 * 3, value.map(|v| f64::from(v) / 8.0));
             prop_assert_eq!(feed(&mut asked, time, value), feed(&mut silent, time, value));
+            prop_assert!(feed(&mut rowless, time, value).is_empty());
             newest = newest.max(time);
             all.push((time, value));
             if asks[n] {
-                let got = asked.rolling(("d", "t"), Span(20), EventTime(newest));
                 let mut want = Figures::default();
                 let inside = all.iter().filter(|(t, _)| *t > newest - 20);
                 inside.for_each(|(_, value)| want.add(*value));
                 let want = want.values();
-                let got = FigureValues::from(got.expect("the window has it"));
                 let bits = |v: FigureValues| {
                     let figures = [v.mean, v.min, v.max, v.sum].map(|f| f.map(f64::to_bits));
                     (v.count, figures)
                 };
-                prop_assert_eq!(bits(got), bits(want));
+                for engine in [&mut asked, &mut rowless] {
+                    let got = engine.rolling(("d", "t"), Span(20), EventTime(newest));
+                    let got = FigureValues::from(got.expect("the window has it"));
+                    prop_assert_eq!(bits(got), bits(want));
+                }
             }
         }
         let (mut a, mut b) = (Rows::new(), Rows::new());

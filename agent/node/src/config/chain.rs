@@ -1,7 +1,7 @@
 //! What each window reads: readings or another window. Puts every window behind
 //! the one it reads and checks what the two must agree on.
 
-use forebay_core::engine::config::{Aggregate, Source as From, WindowKind, WindowSpec};
+use forebay_core::engine::config::{Aggregate, Emit, Source as From, WindowKind, WindowSpec};
 
 use super::error::{ConfigError, did_you_mean, list};
 use super::reader::{Field, Table};
@@ -119,8 +119,19 @@ fn only_over_windows(table: &Table<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// # Errors
+/// When a window that is to be read never has a row.
+pub(super) fn has_rows(field: &Field<'_>, inner: &WindowSpec) -> Result<(), ConfigError> {
+    if inner.emit == Emit::Never {
+        let name = inner.name.as_str();
+        return Err(field.bad(format!("has no rows: \"{name}\" has emit = \"never\"")));
+    }
+    Ok(())
+}
+
 /// What a window takes from the one it reads.
 fn over(table: &Table<'_>, spec: &mut WindowSpec, inner: &WindowSpec) -> Result<(), ConfigError> {
+    has_rows(&table.need("from")?, inner)?;
     key(table, spec, inner)?;
     let name = inner.name.as_str();
     for (key, there) in [

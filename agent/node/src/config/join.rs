@@ -164,7 +164,10 @@ fn from(field: &Field<'_>, wants: Wants, engine: &EngineConfig) -> Result<JoinSo
     match wants {
         Wants::Stream if text == "readings" => Ok(JoinSource::Readings),
         Wants::Stream => match (window, table) {
-            (Some(at), _) => Ok(JoinSource::Window(at)),
+            (Some(at), _) => {
+                chain::has_rows(field, &engine.windows[usize::from(at)])?;
+                Ok(JoinSource::Window(at))
+            }
             (None, Some(_)) => Err(field.bad(format!(
                 "is a table; this side reads a stream: {}",
                 list(streams())

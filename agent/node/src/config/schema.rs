@@ -176,7 +176,7 @@ pub const WINDOW: Section = Section {
         Key {
             name: "emit",
             default: Default::Is("\"on_close\""),
-            doc: "on_close: when it closes, and again per late reading; every_update: at each reading;\nfinal_only: once, when nothing can change it any more.",
+            doc: "on_close: when it closes, and again per late reading; every_update: at each reading;\nfinal_only: once, when nothing can change it any more; never: no row, of sliding windows that are only asked for.",
         },
         Key {
             name: "finalize",

@@ -250,6 +250,19 @@ fn every_error_names_line_key_and_what_is_valid() {
             "is not for sliding and rows",
         ),
         (
+            "rows, never",
+            of_kind("rows", "rows = 1\nemit = \"never\""),
+            "emit: \"never\" is only for kind = \"sliding\"",
+        ),
+        (
+            "over a window that has no rows",
+            format!(
+                "{}[[window]]\nname = \"x\"\nkind = \"tumbling\"\nsize = \"1h\"\nfrom = \"w\"\n",
+                of_kind("sliding", "size = \"1m\"\nemit = \"never\"\n")
+            ),
+            "from: \"w\" has no rows: \"w\" has emit = \"never\"",
+        ),
+        (
             "no gap",
             of_kind("session", ""),
             "gap: is missing; for example gap = \"10m\"",

@@ -233,12 +233,16 @@ fn emit(table: &Table<'_>, kind: Kind) -> Result<Emit, ConfigError> {
         ("on_close", Emit::OnClose),
         ("every_update", Emit::EveryUpdate),
         ("final_only", Emit::FinalOnly),
+        ("never", Emit::Never),
     ])?;
     let revised = !matches!(kind, Kind::Sliding | Kind::Rows);
     if !revised && emit == Emit::FinalOnly {
         return Err(field.bad(
             "is not for sliding and rows, whose lines are never revised; on_close or every_update",
         ));
+    }
+    if kind != Kind::Sliding && emit == Emit::Never {
+        return Err(field.bad("is only for kind = \"sliding\", whose figures can be asked for"));
     }
     Ok(emit)
 }

@@ -16,9 +16,17 @@ use super::load::{self, Times};
 use super::{Args, told, within};
 use crate::table::Row;
 
-/// A rolling minute of every channel; several partitions would only spread the work.
+/// A rolling minute of every channel, which is asked for and writes no rows; several partitions
+/// would only spread the work. A row per reading would be more of the log than all readings: of
+/// some 200 bytes each, 20 MB a second. What questions wait for then is told beside it.
 const WINDOW: &str = "[[window]]\nname = \"rolling_1m\"\nkind = \"sliding\"\nsize = \"1m\"\n\
+     emit = \"never\"\naggregates = [\"count\", \"mean\", \"min\", \"max\"]\n\n";
+/// The same with its rows.
+const WITH_ROWS: &str = "[[window]]\nname = \"rolling_1m\"\nkind = \"sliding\"\nsize = \"1m\"\n\
      aggregates = [\"count\", \"mean\", \"min\", \"max\"]\n\n";
+
+/// Questions per second, and connections.
+const RATE: (f64, usize) = (QUERIES_PER_S, CONNECTIONS);
 
 /// What came in, and what it cost.
 #[derive(Debug, Clone, Copy)]
@@ -31,24 +39,35 @@ struct Flow {
 }
 
 pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
-    let sizes = args.sizes();
+    let mut rows = without_rows(args)?;
+    rows.extend(with_rows(args)?);
+    Ok(rows)
+}
+
+/// The fleet and an agent with this window, some time after all devices are answered.
+fn warm(args: &Args, dir: &str, window: &str) -> Result<(Fleet, Agent), String> {
     let fleet = Fleet::boot(DEVICES, CHANNELS, HZ)?;
-    let more = format!("{WINDOW}{}", fleet.ports());
-    let agent = Agent::start(&args.forebay, &args.dir.join("rolling"), &more)?;
+    let more = format!("{window}{}", fleet.ports());
+    let agent = Agent::start(&args.forebay, &args.dir.join(dir), &more)?;
     fleet.wait_until_open()?;
-    std::thread::sleep(sizes.warm_up);
+    std::thread::sleep(args.sizes().warm_up);
+    Ok((fleet, agent))
+}
+
+fn without_rows(args: &Args) -> Result<Vec<Row>, String> {
+    let length = args.sizes().measured;
+    let (fleet, agent) = warm(args, "rolling", WINDOW)?;
     let under = format!("{} series, 1 m", DEVICES * CHANNELS);
     let alone = during(&fleet, &agent, || {
-        std::thread::sleep(sizes.measured);
+        std::thread::sleep(length);
         Ok(())
     })?;
     let mut rows = vec![ingested("readings taken, nothing asked", &under, alone.1)];
-    let rate = (QUERIES_PER_S, CONNECTIONS);
     let idle = || {
         let mut local = agent.local()?;
         Ok(move |_| local.ask_line("{\"query\":\"dead_letters\"}").map(drop))
     };
-    let (times, _) = during(&fleet, &agent, || load::run(rate, sizes.measured, idle))?;
+    let (times, _) = during(&fleet, &agent, || load::run(RATE, length, idle))?;
     let nothing = "a question that reads nothing, local socket";
     rows.push(told(nothing, &under, times.text()));
     let local = || {
@@ -61,24 +80,12 @@ pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
             local.ask_line(&request.to_string()).map(drop)
         })
     };
-    let (times, flow) = during(&fleet, &agent, || load::run(rate, sizes.measured, local))?;
-    rows.push(asked_at(
-        "rolling average, local socket",
-        &under,
-        &times,
-        flow,
-    ));
+    let (times, flow) = during(&fleet, &agent, || load::run(RATE, length, local))?;
+    let what = "rolling average, local socket";
+    rows.push(asked_at(what, &under, &times, flow));
     rows.push(ingested("readings taken meanwhile", &under, flow));
-    let http = || {
-        let mut http = agent.http()?;
-        Ok(move |number| {
-            let (device, channel) = asked(number);
-            let path = format!("/api/v1/rolling?device={device}&channel={channel}&window=60s");
-            http.get(&path, "application/json").map(drop)
-        })
-    };
     let what = "rolling average, HTTP";
-    match during(&fleet, &agent, || load::run(rate, sizes.measured, http)) {
+    match during(&fleet, &agent, || load::run(RATE, length, http(&agent))) {
         Ok((times, flow)) => {
             rows.push(asked_at(what, &under, &times, flow));
             rows.push(ingested("readings taken meanwhile", &under, flow));
@@ -86,6 +93,37 @@ pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
         Err(why) => rows.push(missed(what, &under, &why, ROLLING_P99_MS_MAX)),
     }
     Ok(rows)
+}
+
+/// What a row for each reading costs: told, as the must says nothing of rows.
+fn with_rows(args: &Args) -> Result<Vec<Row>, String> {
+    let (fleet, agent) = warm(args, "rolling-rows", WITH_ROWS)?;
+    let length = args.sizes().measured;
+    let under = format!("{} series, 1 m, a row per reading", DEVICES * CHANNELS);
+    let (times, flow) = during(&fleet, &agent, || load::run(RATE, length, http(&agent)))?;
+    Ok(vec![
+        told("rolling average, HTTP", &under, times.text()),
+        Row {
+            must: String::new(),
+            reached: None,
+            ..ingested("readings taken meanwhile", &under, flow)
+        },
+    ])
+}
+
+/// What asks a question, by its number.
+type Ask = Box<dyn FnMut(usize) -> Result<(), String>>;
+
+/// Opens a connection on which rolling minutes are asked for.
+fn http(agent: &Agent) -> impl Fn() -> Result<Ask, String> + Sync {
+    move || {
+        let mut http = agent.http()?;
+        Ok(Box::new(move |number| {
+            let (device, channel) = asked(number);
+            let path = format!("/api/v1/rolling?device={device}&channel={channel}&window=60s");
+            http.get(&path, "application/json").map(drop)
+        }))
+    }
 }
 
 /// Questions go round all series, each far from the one before.

@@ -5,7 +5,7 @@ use super::{Reach, Tail};
 
 impl Tail {
     /// Moves the cursor.
-    pub(super) fn move_to(&mut self, until: i64, reach: Reach) {
+    pub(in crate::engine) fn move_to(&mut self, until: i64, reach: Reach) {
         if until < self.until {
             self.move_back(until);
             self.reach_back(reach);

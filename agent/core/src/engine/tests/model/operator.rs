@@ -142,7 +142,7 @@ impl<'a> Operator<'a> {
     fn leaves_at(&self, end: i64) -> i64 {
         match self.spec.emit {
             Emit::OnClose => end,
-            Emit::EveryUpdate | Emit::FinalOnly => self.final_at(end),
+            Emit::EveryUpdate | Emit::FinalOnly | Emit::Never => self.final_at(end),
         }
     }
 
