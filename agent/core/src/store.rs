@@ -111,7 +111,8 @@ pub enum StoreEvent {
     /// So much this process has had written to its disk since its start, by the system's
     /// count.
     Written(u64),
-    /// So many damaged files were put aside.
+    /// So many damaged files stand in quarantine and wait for an operator; said when it is
+    /// another number than before, first of none.
     SetAside(u64),
     /// A damaged block was met when it was to be read.
     Lost(Loss),

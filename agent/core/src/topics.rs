@@ -17,7 +17,7 @@ use crate::engine::config::{
 use crate::ingest::fnv1a;
 use crate::limits::TOPICS_MAX;
 use crate::log::key::TopicPartition;
-use crate::log::topic::{CHANGES, DERIVED_FIRST, LATE, QUARANTINE, READINGS};
+use crate::log::topic::{CHANGES, CONTROL, DERIVED_FIRST, LATE, QUARANTINE, READINGS};
 use crate::meta::Entry;
 use crate::units::{Offset, TopicId};
 
@@ -65,6 +65,7 @@ impl TopicTable {
             ..Self::default()
         };
         table.names.insert(READINGS, String::from("readings"));
+        table.names.insert(CONTROL, String::from("control"));
         table.names.insert(LATE, String::from("late"));
         table.names.insert(CHANGES, String::from("changes"));
         table.names.insert(QUARANTINE, String::from("quarantine"));
@@ -495,7 +496,15 @@ mod tests {
         let names: Vec<_> = again.streams().map(|(_, name)| name).collect();
         assert_eq!(
             names,
-            ["readings", "late", "quarantine", "changes", "a", "a.1"]
+            [
+                "readings",
+                "control",
+                "late",
+                "quarantine",
+                "changes",
+                "a",
+                "a.1"
+            ]
         );
         let windows: BTreeMap<_, _> = again.windows().collect();
         assert_eq!(windows[&first], "a");
@@ -526,7 +535,7 @@ mod tests {
             let names: BTreeMap<_, _> = again.streams().collect();
             assert_eq!(
                 (names[&topic], names.len()),
-                (want, 4 + 2 + nth),
+                (want, 5 + 2 + nth),
                 "{names:?}"
             );
             let windows: BTreeMap<_, _> = again.windows().collect();

@@ -55,8 +55,10 @@ pub struct Ends {
 
 /// Topics by the name of their stream.
 fn topic_of(stream: &str) -> TopicId {
-    if stream == "readings" {
-        return READINGS;
+    match stream {
+        "readings" => return READINGS,
+        "control" => return CONTROL,
+        _ => {}
     }
     let windows = super::crossing_config().windows;
     let place = windows.iter().position(|window| window.name == stream);
@@ -432,10 +434,10 @@ fn judge_across(archive: &Archive, split: &Split, replay: &str) {
     judge_engine(archive, EXCHANGE_AT, &config, &streams, replay);
 }
 
-/// What the gateway sends: not what it keeps for itself, nor what it says of its own state.
+/// What the gateway sends: not what it keeps for itself.
 fn sent(archive: &Archive) -> impl Iterator<Item = (TopicPartition, &BTreeMap<u64, Entry>)> {
     let places = archive.places();
-    places.filter(|(at, _)| *at != EXCHANGE_AT && at.topic != CONTROL)
+    places.filter(|(at, _)| *at != EXCHANGE_AT)
 }
 
 /// Compares topics with what a fresh engine makes of what stands, or stood, in its input.
@@ -478,9 +480,10 @@ fn row_text(entry: &Entry) -> &str {
     }
 }
 
-/// All rows of derived topics, by topic, partition and offset.
+/// All rows of derived topics, by topic, partition and offset; what the gateway says of its
+/// own state is none.
 pub fn rows(archive: &Archive) -> impl Iterator<Item = (TopicPartition, &str)> {
-    let derived = sent(archive).filter(|(at, _)| at.topic != READINGS);
+    let derived = sent(archive).filter(|(at, _)| ![READINGS, CONTROL].contains(&at.topic));
     derived.flat_map(|(at, place)| place.values().map(move |entry| (at, row_text(entry))))
 }
 

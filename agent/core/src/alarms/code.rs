@@ -146,7 +146,7 @@ const FACTS: [(Code, CodeFacts); 24] = [
             name: "quarantine",
             severity: Severity::Degraded,
             subject: "topic or store",
-            when: "readings were put into the topic `quarantine`, or damaged files into the folder",
+            when: "readings were put into the topic `quarantine`, or damaged files stand in the folder",
             is_told: false,
         },
     ),

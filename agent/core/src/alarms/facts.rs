@@ -82,7 +82,8 @@ pub struct StoreFacts {
     pub low: Option<String>,
     /// Records that were found lost in this run, and that readers missed.
     pub lost: u64,
-    /// Damaged files that were set aside in this run.
+    /// Damaged files that stand in quarantine, whenever they were set aside, and that nobody
+    /// has dealt with.
     pub set_aside: u64,
 }
 

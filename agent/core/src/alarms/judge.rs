@@ -9,7 +9,7 @@ use super::book::Found;
 use super::code::{Code, Severity};
 use super::facts::{BacklogFacts, DestinationFacts, Facts};
 use super::rules::{AlarmRules, Expect};
-use super::stalled::{DeviceFacts, Pulse, Silence};
+use super::stalled::{DeviceFacts, Pulse, Silence, Wanted};
 use super::watch::{Edges, Lasting, Watch};
 use super::wear::{Wear, days, years};
 use super::{Watches, text};
@@ -131,8 +131,8 @@ impl Judge<'_> {
                     pulses.remove(uid);
                     continue;
                 }
-                Some(Expect::Every(span)) => Some(*span),
-                None => device.period,
+                Some(Expect::Every(span)) => Wanted::Said(*span),
+                None => device.period.map_or(Wanted::Unknown, Wanted::Announced),
             };
             let now = self.now.mono;
             let pulse = pulses
@@ -276,11 +276,18 @@ impl Judge<'_> {
 
     fn store(&mut self, facts: &Facts) {
         let store = &facts.store;
-        let files = (store.set_aside, false, 1);
-        self.growth((Code::Quarantine, "files"), files, |more| {
+        let aside = store.set_aside;
+        let files = (Code::Quarantine, "files");
+        self.state(files, (aside > 0, Lasting::AT_ONCE), || {
+            let stand = if aside == 1 {
+                "file stands"
+            } else {
+                "files stand"
+            };
             format!(
-                "{more} damaged files were put into the folder `quarantine` of the data: \
-                 `forebay log check` says what they were, `forebay log repair` takes back what reads"
+                "{aside} damaged {stand} in the folder `quarantine` of `data_dir`: stop the agent, \
+                 `forebay log check` says what is missing, `forebay log repair` takes back what \
+                 reads; then remove them, or move them to `quarantine/kept`"
             )
         });
         let lost = (store.lost, false, 1);

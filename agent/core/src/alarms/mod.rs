@@ -39,6 +39,18 @@ use crate::limits::ALARMS_EVERY_US;
 use crate::meta::Entry;
 use crate::units::{Mono, Now, PortId};
 
+/// What of a status is of alarms: the answer of `forebay alarms --json` and of
+/// `GET /api/v1/alarms`.
+#[must_use]
+pub fn of_status(status: &Value) -> Value {
+    let alarms = status.get("alarms").filter(|alarms| alarms.is_array());
+    json!({
+        "health": status["health"],
+        "alarms": alarms.cloned().unwrap_or_else(|| json!([])),
+        "left_out": status["alarms_left_out"].as_u64().unwrap_or(0),
+    })
+}
+
 /// Subjects of one code that are watched.
 type Watches = BTreeMap<String, Watch>;
 

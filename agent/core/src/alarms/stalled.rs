@@ -1,9 +1,10 @@
 //! Whether records of a device still come. What is expected of it is what the operator
-//! says, else the shortest period of its channels, else what its own pauses were.
+//! says, else the shortest period of its channels, or how long it sleeps where it sleeps
+//! again and again, else what its own pauses were.
 //!
 //! Holds always: a device that resumes is believed only after two records in a row that
 //! are no further apart than half of what it may be silent. Bound: [`PAUSES_KEPT`] pauses
-//! per device. Knows no link and no log.
+//! and [`SLEEPS_KEPT`] sleeps per device. Knows no link and no log.
 
 use std::collections::VecDeque;
 
@@ -12,6 +13,12 @@ use crate::units::{EventTime, Mono, Span};
 /// Pauses between records from which a period is learned, and how many there must be.
 const PAUSES_KEPT: usize = 16;
 const PAUSES_MIN: usize = 4;
+/// Sleeps in a row that make a device one that sleeps; so many are kept.
+const SLEEPS_KEPT: usize = 3;
+/// The longest of them is at most so many times as long as the shortest.
+const SLEEPS_ALIKE: u64 = 2;
+/// Records that it brings while it is awake.
+const AWAKE_RECORDS_MIN: u64 = 2;
 /// Records in a row after which a device is back.
 const BACK_AFTER: u32 = 2;
 
@@ -39,6 +46,16 @@ pub struct DeviceFacts {
     pub moves: u64,
 }
 
+/// What is known of a device's period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The operator says it: nothing else counts.
+    Said(Span),
+    /// The device says it of its channels; it may sleep between.
+    Announced(Span),
+    Unknown,
+}
+
 /// What there is to say of a device that is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Silence {
@@ -47,6 +64,8 @@ pub(super) struct Silence {
     pub(super) came: bool,
     /// What was expected of it.
     pub(super) expected: Span,
+    /// That is as the device announces it, and may be wrong of one that sleeps.
+    pub(super) is_announced: bool,
 }
 
 /// The records of one device.
@@ -57,6 +76,12 @@ pub(super) struct Pulse {
     at: Mono,
     came: bool,
     pauses: VecDeque<u64>,
+    /// Its last pauses that were longer than it announces, between which it was never awake
+    /// for longer than it slept.
+    sleeps: VecDeque<u64>,
+    /// When the last of them was over, and how many records had been taken before.
+    woke: Mono,
+    woke_taken: u64,
     stalled: Option<Silence>,
     /// Records in a row since it is stalled.
     back: u32,
@@ -71,6 +96,9 @@ impl Pulse {
             at: now,
             came: false,
             pauses: VecDeque::new(),
+            sleeps: VecDeque::new(),
+            woke: now,
+            woke_taken: taken,
             stalled: None,
             back: 0,
         }
@@ -87,20 +115,43 @@ impl Pulse {
         Some(Span(i64::try_from(*upper).unwrap_or(i64::MAX)))
     }
 
+    /// How long it sleeps, where it does so again and again.
+    fn sleep(&self) -> Option<Span> {
+        let longest = *self.sleeps.iter().max()?;
+        let is_known = self.sleeps.len() == SLEEPS_KEPT;
+        is_known.then(|| Span(i64::try_from(longest).unwrap_or(i64::MAX)))
+    }
+
+    /// What is expected of it, and whether it is as it announces it.
+    fn expected(&self, wanted: Wanted) -> (Option<Span>, bool) {
+        match wanted {
+            Wanted::Said(span) => (Some(span), false),
+            Wanted::Announced(span) => match self.sleep() {
+                Some(sleep) => (Some(sleep.max(span)), false),
+                None => (Some(span), true),
+            },
+            Wanted::Unknown => (self.learned(), false),
+        }
+    }
+
     /// Looks at it; gives its silence while it is too long. `wanted` is what is known of
     /// its period, `limit` how long it may be silent with a period.
     pub(super) fn look(
         &mut self,
         (taken, alive_at): (u64, Option<Mono>),
-        wanted: Option<Span>,
+        wanted: Wanted,
         limit: impl Fn(Span) -> u64,
         now: Mono,
     ) -> Option<Silence> {
-        let expected = wanted.or_else(|| self.learned());
         let heard = alive_at.is_some_and(|at| at > self.at);
         if taken != self.taken || heard {
+            if let Wanted::Announced(span) = wanted {
+                self.on_awake(limit(span), now);
+            }
+            let expected = self.expected(wanted).0;
             self.on_record(taken, expected.map(&limit), now);
         }
+        let (expected, is_announced) = self.expected(wanted);
         let Some(expected) = expected else {
             self.stalled = None;
             return None;
@@ -111,11 +162,37 @@ impl Pulse {
                 since: self.at,
                 came: self.came,
                 expected,
+                is_announced,
             };
             self.stalled.get_or_insert(silence);
             self.back = 0;
         }
         self.stalled
+    }
+
+    /// A record has come of one that may sleep: what it was silent for is a sleep where it
+    /// is longer than `limit`. One that brings a single record now and then trickles.
+    fn on_awake(&mut self, limit: u64, now: Mono) {
+        let longest = self.sleeps.iter().max().copied().unwrap_or(0);
+        let pause = now.0.saturating_sub(self.at.0);
+        if !self.came || pause < limit {
+            if now.0.saturating_sub(self.woke.0) > longest {
+                self.sleeps.clear();
+            }
+            return;
+        }
+        let awake = self.at.0.saturating_sub(self.woke.0);
+        let shortest = self.sleeps.iter().min().copied().unwrap_or(pause);
+        let alike = pause.max(longest) <= shortest.min(pause).saturating_mul(SLEEPS_ALIKE);
+        let brought = self.taken.saturating_sub(self.woke_taken);
+        if !alike || awake > pause || brought < AWAKE_RECORDS_MIN {
+            self.sleeps.clear();
+        }
+        if self.sleeps.len() == SLEEPS_KEPT {
+            self.sleeps.pop_front();
+        }
+        self.sleeps.push_back(pause);
+        (self.woke, self.woke_taken) = (now, self.taken);
     }
 
     fn on_record(&mut self, taken: u64, limit: Option<u64>, now: Mono) {
@@ -162,7 +239,7 @@ mod tests {
             ("a slow one, after", 60_000_000, 601, true),
         ] {
             let mut pulse = Pulse::new(5, at(0));
-            let period = Some(Span(period));
+            let period = Wanted::Announced(Span(period));
             assert_eq!(pulse.look((6, None), period, limit, at(0)), None, "{name}");
             let silence = pulse.look((6, None), period, limit, at(seconds));
             assert_eq!(silence.is_some(), stalled, "{name}");
@@ -172,7 +249,7 @@ mod tests {
     #[test]
     fn one_that_does_not_come_back_after_a_start_is_missed() {
         let mut pulse = Pulse::new(5, at(100));
-        let period = Some(Span(1_000_000));
+        let period = Wanted::Announced(Span(1_000_000));
         assert_eq!(pulse.look((5, None), period, limit, at(109)), None);
         let silence = pulse.look((5, None), period, limit, at(110));
         let silence = silence.expect("it is silent");
@@ -181,7 +258,7 @@ mod tests {
 
     #[test]
     fn it_is_back_after_two_records_in_a_row() {
-        let period = Some(Span(1_000_000));
+        let period = Wanted::Announced(Span(1_000_000));
         for (name, apart, back) in [
             ("close together", 4, true),
             ("half the limit apart", 5, false),
@@ -198,7 +275,7 @@ mod tests {
 
     #[test]
     fn one_that_trickles_is_one_alarm() {
-        let period = Some(Span(1_000_000));
+        let period = Wanted::Announced(Span(1_000_000));
         let mut pulse = Pulse::new(0, at(0));
         let mut changes = 0;
         let mut was = false;
@@ -215,7 +292,7 @@ mod tests {
         let mut pulse = Pulse::new(0, at(0));
         let look = |pulse: &mut Pulse, taken, seconds| {
             pulse
-                .look((taken, None), None, limit, at(seconds))
+                .look((taken, None), Wanted::Unknown, limit, at(seconds))
                 .is_some()
         };
         for second in 1..2000 {
@@ -240,9 +317,9 @@ mod tests {
         ] {
             let mut pulse = Pulse::new(0, at(0));
             for record in 1..=records {
-                pulse.look((record, None), None, limit, at(record));
+                pulse.look((record, None), Wanted::Unknown, limit, at(record));
             }
-            let silence = pulse.look((records, None), None, limit, at(10_000));
+            let silence = pulse.look((records, None), Wanted::Unknown, limit, at(10_000));
             assert_eq!(silence.is_some(), knows, "{records}");
         }
     }
@@ -251,17 +328,111 @@ mod tests {
     fn pauses_at_their_limit_and_one_outage_teaches_nothing() {
         let mut pulse = Pulse::new(0, at(0));
         for second in 1..=40 {
-            pulse.look((second, None), None, limit, at(second));
+            pulse.look((second, None), Wanted::Unknown, limit, at(second));
         }
         assert_eq!(pulse.pauses.len(), PAUSES_KEPT);
-        pulse.look((41, None), None, limit, at(5000));
+        pulse.look((41, None), Wanted::Unknown, limit, at(5000));
         assert_eq!(pulse.learned(), Some(Span(1_000_000)));
+    }
+
+    /// Sleeps of `sleep` seconds, `awake` seconds of a record each; how often there was an
+    /// alarm in each round.
+    fn sleeper(rounds: &[(u64, u64)], wanted: Wanted) -> Vec<bool> {
+        let mut pulse = Pulse::new(0, at(0));
+        let (mut second, mut taken) = (0, 0);
+        let mut told = Vec::new();
+        for (sleep, awake) in rounds {
+            let mut was = false;
+            for tick in 0..sleep + awake {
+                second += 1;
+                taken += u64::from(tick >= sleep - 1);
+                let silent = pulse.look((taken, None), wanted, limit, at(second));
+                was |= silent.is_some();
+            }
+            told.push(was);
+        }
+        told
+    }
+
+    #[test]
+    fn one_that_sleeps_again_and_again_is_known_after_three_times() {
+        let announced = Wanted::Announced(Span(1_000_000));
+        let minute = Wanted::Said(Span(60_000_000));
+        let calm = |n| vec![(900, 10); n];
+        for (name, rounds, wanted, want) in [
+            // The first is no sleep: nothing had come before it.
+            (
+                "alike",
+                calm(6),
+                announced,
+                vec![true, true, true, true, false, false],
+            ),
+            (
+                "the operator says otherwise",
+                calm(5),
+                minute,
+                vec![true; 5],
+            ),
+            (
+                "twice as long, at the edge",
+                vec![(450, 9), (450, 9), (450, 9), (900, 9), (450, 9)],
+                announced,
+                vec![true, true, true, true, false],
+            ),
+            (
+                "more than twice as long",
+                vec![(450, 9), (450, 9), (450, 9), (901, 9), (450, 9)],
+                announced,
+                vec![true, true, true, true, true],
+            ),
+            (
+                "longer awake than asleep: it fails",
+                vec![(30, 40); 6],
+                announced,
+                vec![true; 6],
+            ),
+            (
+                "it sleeps no more, and then is gone",
+                [calm(5), vec![(1, 950), (30, 3)]].concat(),
+                announced,
+                vec![true, true, true, true, false, false, true],
+            ),
+        ] {
+            assert_eq!(sleeper(&rounds, wanted), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn one_that_brings_less_than_it_says_does_not_sleep() {
+        for (records, sleeps) in [(1, false), (2, true), (3, true)] {
+            let mut pulse = Pulse::new(0, at(0));
+            let wanted = Wanted::Announced(Span(1_000_000));
+            for round in 1..=5 {
+                pulse.look((round * records, None), wanted, limit, at(round * 60));
+            }
+            let silence = pulse.look((5 * records, None), wanted, limit, at(359));
+            assert_eq!(silence.is_none(), sleeps, "{records}");
+        }
+    }
+
+    #[test]
+    fn one_that_sleeps_and_does_not_wake_is_missed_after_ten_sleeps() {
+        for (seconds, stalled) in [(8_999, false), (9_000, true), (9_001, true)] {
+            let mut pulse = Pulse::new(0, at(0));
+            let wanted = Wanted::Announced(Span(1_000_000));
+            for round in 1..=5 {
+                pulse.look((round * 2, None), wanted, limit, at(round * 900));
+            }
+            let silence = pulse.look((10, None), wanted, limit, at(4_500 + seconds));
+            assert_eq!(silence.is_some(), stalled, "{seconds}");
+            assert!(silence.is_none_or(|silence| !silence.is_announced));
+        }
     }
 
     #[test]
     fn one_that_sends_changes_only_is_there_while_it_says_so() {
         let mut pulse = Pulse::new(0, at(0));
-        let period = Some(Span(10_000_000));
+        let period = Wanted::Announced(Span(10_000_000));
         for second in 1..1000 {
             let alive = at(second / 10 * 10);
             let silence = pulse.look((0, Some(alive)), period, limit, at(second));

@@ -348,6 +348,48 @@ fn what_was_counted_before_this_run_is_no_news_and_what_is_new_holds() {
 }
 
 #[test]
+fn damaged_files_are_an_alarm_while_any_stands_in_quarantine() {
+    let mut alarms = alarms(AlarmRules::default());
+    for (second, (set_aside, there)) in [
+        (0, false),
+        (2, true),
+        (1, true),
+        (1, true),
+        (0, false),
+        (1, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let facts = Facts {
+            store: StoreFacts {
+                set_aside,
+                ..StoreFacts::default()
+            },
+            ..facts()
+        };
+        alarms.judge(&facts, at(second as u64));
+        let want = there.then(|| ("quarantine", "files".to_owned()));
+        assert_eq!(active(&alarms), Vec::from_iter(want), "{second}");
+    }
+}
+
+#[test]
+fn what_stood_in_quarantine_before_the_start_is_told_at_the_first_look() {
+    let mut alarms = alarms(AlarmRules::default());
+    let facts = Facts {
+        store: StoreFacts {
+            set_aside: 3,
+            ..StoreFacts::default()
+        },
+        ..facts()
+    };
+    alarms.judge(&facts, at(0));
+    let text = &alarms.active().next().unwrap().text;
+    assert!(text.starts_with("3 damaged files stand in"), "{text}");
+}
+
+#[test]
 fn a_device_of_which_two_ways_lead_is_told_at_the_third_move() {
     for (moves, told) in [(2, false), (3, true), (4, true)] {
         let mut alarms = alarms(AlarmRules::default());

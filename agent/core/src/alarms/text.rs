@@ -59,7 +59,12 @@ pub(super) fn stalled(device: &DeviceFacts, silence: Silence, now: Mono) -> Stri
     } else {
         "its port is open and it says nothing: see its power, and `forebay device log`"
     };
-    format!("{what}{last}; {help}")
+    let sleeps = if silence.is_announced {
+        "; if it sleeps between, say how long by `expect_every` in its [[device]]"
+    } else {
+        ""
+    };
+    format!("{what}{last}; {help}{sleeps}")
 }
 
 pub(super) fn all_stalled(devices: usize, since: Mono, now: Mono) -> String {

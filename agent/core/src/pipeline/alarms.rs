@@ -24,12 +24,12 @@ const CONTROL_AT: TopicPartition = TopicPartition {
     partition: PartitionId(0),
 };
 
-/// What is counted for alarms alone, since the start.
+/// What is known for alarms alone, since the start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tallies {
     /// Records that were found lost.
     pub lost: u64,
-    /// Damaged files that were put aside.
+    /// Damaged files that stand in quarantine now.
     pub set_aside: u64,
 }
 
@@ -67,7 +67,7 @@ impl Gateway {
         }
     }
 
-    /// The store says what it wrote, or put aside.
+    /// The store says what it wrote, or what stands aside.
     pub(super) fn note_wear(&mut self, event: &StoreEvent) {
         match event {
             StoreEvent::Written(bytes) => self.alarms.wear().on_measured(*bytes),
@@ -76,7 +76,7 @@ impl Gateway {
                 let bytes = segments.iter().map(|segment| segment.bytes);
                 self.alarms.wear().on_written(bytes.sum());
             }
-            StoreEvent::SetAside(files) => self.tallies.set_aside += files,
+            StoreEvent::SetAside(files) => self.tallies.set_aside = *files,
             StoreEvent::Removed(_)
             | StoreEvent::Disk { .. }
             | StoreEvent::Trouble(_)

@@ -290,7 +290,7 @@ pub(super) const ALARMS: Endpoint = Endpoint {
     path: "/api/v1/alarms",
     id: "alarms",
     summary: "What is wrong now",
-    about: "Alarms that stand, each with its code, since when, and where its runbook is.",
+    about: "As `forebay alarms --json`: the alarms that stand, the worst first, each with its code, since when, and where its runbook is. At most 64 of a code are listed; left_out counts the others.",
     params: &[],
     answer: json(SchemaGenerator::subschema_for::<Alarms>),
     problems: &[],

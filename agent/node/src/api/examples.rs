@@ -66,7 +66,7 @@ const ALL: [(&str, &str, &str); 15] = [
     (
         "alarms",
         "/api/v1/alarms",
-        r#"{"health":"degraded","alarms":[{"code":"broker_refused","subject":"default","since":"2026-03-01T11:58:00Z","text":"the broker refuses what is sent","runbook":"agent/node/docs/alarms.md#broker_refused"}]}"#,
+        r#"{"health":"degraded","alarms":[{"code":"broker-refused","severity":"degraded","subject":"default","since":"2026-03-01T11:58:00Z","age_us":120000000,"text":"the broker takes no connection: bad user name or password; readings are kept meanwhile","runbook":"agent/node/docs/alarms.md#broker-refused"}],"left_out":0}"#,
     ),
     (
         "streams",

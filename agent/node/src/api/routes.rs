@@ -7,6 +7,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+use forebay_core::alarms;
 use forebay_core::devices::DeviceRequest;
 use forebay_core::query::Query;
 use serde_json::{Value, json};
@@ -81,11 +82,7 @@ pub(super) async fn alarms(
 ) -> Answer {
     plain(&endpoints::ALARMS, &headers, &query)?;
     let status = ask::status(&app).await?;
-    let alarms = status.get("alarms").cloned();
-    Ok(answer(&json!({
-        "health": status["health"],
-        "alarms": alarms.unwrap_or_else(|| json!([])),
-    })))
+    Ok(answer(&alarms::of_status(&status)))
 }
 
 /// `GET /metrics`

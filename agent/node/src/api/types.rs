@@ -225,6 +225,8 @@ pub(super) struct Alarms {
     /// ok, degraded or failed.
     pub(super) health: Value,
     pub(super) alarms: Vec<Map<String, Value>>,
+    /// Alarms beyond those that are listed: at most 64 of a code are.
+    pub(super) left_out: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

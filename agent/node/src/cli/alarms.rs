@@ -4,8 +4,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use forebay_core::alarms::of_status;
 use forebay_core::query::Query;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::query::Listed;
 use crate::agent::questions;
@@ -28,15 +29,6 @@ pub(super) struct AlarmsArgs {
     strict: bool,
     #[command(flatten)]
     listed: Listed,
-}
-
-/// What of a status is of alarms.
-fn of_status(status: &Value) -> Value {
-    json!({
-        "health": status["health"],
-        "alarms": status["alarms"],
-        "left_out": status["alarms_left_out"],
-    })
 }
 
 /// Asks and shows.
@@ -78,6 +70,7 @@ mod tests {
     use std::path::Path;
 
     use forebay_core::alarms::Code;
+    use serde_json::json;
 
     use super::*;
 

@@ -24,6 +24,8 @@ use super::schema_agent::FORWARD;
 
 /// Shortest message that may be asked for: an envelope and a record fit.
 const MESSAGE_BYTES_MIN: u64 = 1024;
+/// The topic that stays on the gateway.
+const EXCHANGE: &str = "exchange";
 /// Entries of `topics`.
 const TOPICS_MAX: usize = 64;
 const SECOND: Duration = Duration::from_secs(1);
@@ -186,8 +188,15 @@ fn topics(table: &Table<'_>, engine: &EngineConfig) -> Result<Vec<String>, Confi
     let Some(field) = table.get("topics")? else {
         return Ok(Vec::new());
     };
-    let known: Vec<&str> = FIXED_TOPICS.into_iter().chain(derived(engine)).collect();
+    let sent = FIXED_TOPICS.into_iter().filter(|topic| *topic != EXCHANGE);
+    let known: Vec<&str> = sent.chain(derived(engine)).collect();
     let topics = field.texts(TOPICS_MAX)?;
+    if topics.iter().any(|topic| topic == EXCHANGE) {
+        return Err(field.error(
+            "has \"exchange\", which is not forwarded: it has the readings once more, in the \
+             order in which this gateway computes",
+        ));
+    }
     match topics.iter().find(|topic| !known.contains(&topic.as_str())) {
         Some(unknown) => Err(field.error(format!(
             "has \"{unknown}\", which is none of: {}",

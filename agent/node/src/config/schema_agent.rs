@@ -125,7 +125,7 @@ pub const FORWARD: Section = Section {
         Key {
             name: "topics",
             default: Default::None("[\"readings\", \"temp_1m\"]"),
-            doc: "Topics of the log that go there: readings, late, quarantine, or names of windows. Default: all.",
+            doc: "Topics of the log that go there: readings, control (alarms, and what was lost), late, quarantine,\nchanges, or names of windows and joins. Default: all.",
         },
         Key {
             name: "order",

@@ -23,7 +23,7 @@ use super::catalog::Catalog;
 use super::generations::{Generations, News};
 use super::identity::Identity;
 use super::meta_db::{MetaDb, covers, told};
-use super::names::{remove_all, segment_name};
+use super::names::{quarantined, remove_all, segment_name};
 use super::opening::{self, Found};
 use super::reads::{LogReads, View};
 use super::sealer::SealInfo;
@@ -52,6 +52,8 @@ pub struct LogStore {
     synced: BTreeMap<TopicPartition, Offset>,
     ballast: Ballast,
     looked: Option<Instant>,
+    /// Files that stood in quarantine when it was looked at last.
+    set_aside: u64,
     /// The last seal failed, which was told.
     unsealable: bool,
     events: VecDeque<StoreEvent>,
@@ -143,6 +145,7 @@ impl LogStore {
             heads: found.heads,
             ballast,
             looked: None,
+            set_aside: 0,
             unsealable: false,
             events: VecDeque::new(),
             met: RefCell::default(),
@@ -240,7 +243,8 @@ impl LogStore {
                     self.events.push_back(StoreEvent::Note(text));
                 }
                 News::Quarantined(place) => {
-                    self.events.push_back(StoreEvent::SetAside(1));
+                    // It is counted at the next look, which is now.
+                    self.looked = None;
                     let text = format!("what was damaged stands in {} now", place.display());
                     self.events.push_back(StoreEvent::Note(text));
                 }
@@ -275,6 +279,10 @@ impl LogStore {
                 free_bytes,
                 live_bytes: self.generations.bytes(),
             });
+        }
+        let aside = quarantined(&self.data_dir);
+        if std::mem::replace(&mut self.set_aside, aside) != aside {
+            self.events.push_back(StoreEvent::SetAside(aside));
         }
         let written = written_bytes().map(StoreEvent::Written);
         self.events.extend(written);

@@ -45,7 +45,7 @@ pub use check::{DAMAGES_MAX, Damage, Report};
 pub use generations::StoreSettings;
 pub use lock::DirLock;
 pub use log_store::LogStore;
-pub use names::segment_name;
+pub use names::{quarantined, segment_name};
 pub use raw::{Chosen, RawBlock, choose, search};
 pub use reader::{LogReader, Part, Place, State};
 pub use reads::{KeyedPart, LogReads, ReadPart, ReadWhat, RowsOf};

@@ -15,6 +15,13 @@ pub(super) const UNFINISHED: &str = ".creating";
 /// End of a name whose content stands elsewhere already.
 pub(super) const REMOVING: &str = ".removing";
 
+/// Where what cannot be read stands, in a data directory.
+pub(super) const QUARANTINE_DIR: &str = "quarantine";
+/// In it: what an operator has seen to.
+pub(super) const KEPT_DIR: &str = "kept";
+/// What stands in quarantine is counted up to here.
+pub const QUARANTINED_MAX: usize = 1000;
+
 /// `g-00000001` for 1.
 pub(super) fn generation_name(generation: GenerationNo) -> String {
     format!("g-{:08}", generation.0)
@@ -132,17 +139,60 @@ pub(super) fn keep_in_quarantine(data_dir: &Path, path: &Path) -> std::io::Resul
 
 /// A name in the quarantine that is not taken.
 fn free_place(data_dir: &Path, path: &Path) -> std::io::Result<PathBuf> {
-    let dir = data_dir.join("quarantine");
+    let dir = data_dir.join(QUARANTINE_DIR);
     std::fs::create_dir_all(&dir)?;
     sync_dir(data_dir)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let seconds = now_utc().0.div_euclid(1_000_000);
+    let named = dir.join(format!("{seconds}-{name}"));
+    Ok(free_name(&dir, &named))
+}
+
+/// The name of `path` in `dir`, with a number in front where it is taken.
+fn free_name(dir: &Path, path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (first, rest) = name.split_once('-').unwrap_or(("", &name));
     let free = (1_u32..).map(|nth| match nth {
-        1 => dir.join(format!("{seconds}-{name}")),
-        nth => dir.join(format!("{seconds}-{nth}-{name}")),
+        1 => dir.join(&*name),
+        nth => dir.join(format!("{first}-{nth}-{rest}")),
     });
     let mut free = free.skip_while(|target| target.symlink_metadata().is_ok());
-    Ok(free.next().unwrap_or_else(|| dir.join(&*name)))
+    free.next().unwrap_or_else(|| dir.join(&*name))
+}
+
+/// How many files and folders stand in the quarantine of a data directory and wait for an
+/// operator: all but what was put into its folder `kept`. Counts up to
+/// [`QUARANTINED_MAX`]; none where there is nothing to be read.
+#[must_use]
+pub fn quarantined(data_dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(data_dir.join(QUARANTINE_DIR));
+    let waiting = entries.into_iter().flatten().flatten();
+    let waiting = waiting.filter(|entry| entry.file_name() != KEPT_DIR);
+    waiting.take(QUARANTINED_MAX).count() as u64
+}
+
+/// Moves what waits in the quarantine to its folder `kept`: an operator has seen to it.
+///
+/// # Errors
+/// When the system refuses; what was moved until then stays there.
+pub(super) fn keep_quarantined(data_dir: &Path) -> std::io::Result<u64> {
+    let dir = data_dir.join(QUARANTINE_DIR);
+    let kept = dir.join(KEPT_DIR);
+    let mut moved = 0;
+    for entry in std::fs::read_dir(&dir).into_iter().flatten() {
+        let path = entry?.path();
+        if path == kept {
+            continue;
+        }
+        std::fs::create_dir_all(&kept)?;
+        std::fs::rename(&path, free_name(&kept, &path))?;
+        moved += 1;
+    }
+    if moved > 0 {
+        sync_dir(&kept)?;
+        sync_dir(&dir)?;
+    }
+    Ok(moved)
 }
 
 /// What the gateway's clock says.
@@ -203,6 +253,42 @@ mod tests {
         let topics: Vec<_> = found.segments.iter().map(|s| s.topic.0).collect();
         assert_eq!(topics, [0, 16]);
         assert_eq!(found.leftovers.len(), 2);
+    }
+
+    #[test]
+    fn what_stands_in_quarantine_is_counted_until_it_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(quarantined(dir.path()), 0, "no folder");
+        assert_eq!(keep_quarantined(dir.path()).unwrap(), 0, "no folder");
+        let folder = dir.path().join("quarantine");
+        for (name, count) in [("5-g-00000001", 1), ("by hand", 2)] {
+            std::fs::create_dir_all(folder.join(name)).unwrap();
+            assert_eq!(quarantined(dir.path()), count, "{name}");
+        }
+        assert_eq!(keep_quarantined(dir.path()).unwrap(), 2);
+        assert_eq!(quarantined(dir.path()), 0);
+        // The same name once more takes nothing's place.
+        std::fs::write(folder.join("5-g-00000001"), "new").unwrap();
+        assert_eq!(quarantined(dir.path()), 1);
+        assert_eq!(keep_quarantined(dir.path()).unwrap(), 1);
+        let kept = folder.join("kept");
+        assert!(kept.join("5-g-00000001").is_dir());
+        assert!(kept.join("by hand").is_dir());
+        assert_eq!(std::fs::read(kept.join("5-2-g-00000001")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_stands_in_quarantine_is_counted_up_to_a_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("quarantine");
+        std::fs::create_dir(&folder).unwrap();
+        for n in 1..=QUARANTINED_MAX + 1 {
+            std::fs::write(folder.join(n.to_string()), "").unwrap();
+            if n >= QUARANTINED_MAX - 1 {
+                let want = n.min(QUARANTINED_MAX) as u64;
+                assert_eq!(quarantined(dir.path()), want, "{n}");
+            }
+        }
     }
 
     #[test]

@@ -19,7 +19,9 @@ use forebay_core::units::{Epoch, GenerationNo, Offset};
 
 use super::check::Report;
 use super::meta_db::MetaDb;
-use super::names::{keep_in_quarantine, now_utc, segment_name};
+use super::names::{
+    KEPT_DIR, QUARANTINE_DIR, keep_in_quarantine, keep_quarantined, now_utc, segment_name,
+};
 use super::raw::{self, RawBlock, choose, read_block};
 use super::reader::LogReader;
 use super::segment_file::{SegmentFile, SegmentWriter, peek};
@@ -61,6 +63,15 @@ pub fn repair(
     let missing = missing(&mut reader)?;
     let found = search_quarantine(&reader, &missing, &mut repaired)?;
     bring_back(&reader, &found, &mut repaired)?;
+    let kept = keep_quarantined(data_dir);
+    let dir = data_dir.join(QUARANTINE_DIR);
+    if kept.map_err(refused(&dir, "move what was seen to to its folder kept"))? > 0 {
+        repaired.done.push(format!(
+            "{}: what stood there was searched and stands in its folder {KEPT_DIR} now; nothing \
+             needs it any more once you have what you want",
+            dir.display()
+        ));
+    }
     Ok(repaired)
 }
 
@@ -207,7 +218,7 @@ fn search_quarantine(
         return Ok(out);
     }
     let mut files = Vec::new();
-    list_files(&reader.data_dir.join("quarantine"), &mut files);
+    list_files(&reader.data_dir.join(QUARANTINE_DIR), &mut files);
     files.sort();
     let mut blocks = Vec::new();
     for path in files {

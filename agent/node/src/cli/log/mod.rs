@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use forebay_core::import::restore_names;
-use forebay_core::log::topic::{CONTROL, EXCHANGE};
+use forebay_core::log::topic::EXCHANGE;
 use forebay_core::query::Names;
 use forebay_core::store::Loss;
 use forebay_core::topics::TopicTable;
@@ -27,9 +27,8 @@ use crate::exit::Failure;
 use crate::shell::output;
 use crate::store::{LogReader, OpenError, StoreSettings};
 
-/// Topics that no receiver hears of: what the gateway noted of itself, and readings that
-/// stand elsewhere already.
-const UNSENT: [(TopicId, &str); 2] = [(CONTROL, "control"), (EXCHANGE, "exchange")];
+/// The topic that no receiver hears of: readings that stand elsewhere already.
+const UNSENT: [(TopicId, &str); 1] = [(EXCHANGE, "exchange")];
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LogVerb {
