@@ -19,11 +19,14 @@ use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use super::guard::Peer;
-use super::limits::{HEADER_TIME_MAX, HEADERS_MAX, READ_BUFFER_BYTES, STALL_MAX};
+use super::limits::{HEADER_TIME_MAX, HEADERS_MAX, LOOK_EVERY, READ_BUFFER_BYTES, STALL_MAX};
 use super::patient::Patient;
+use super::renewed::Renewed;
+use super::worded::Worded;
 
 /// How long a client is waited for.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,8 @@ pub(super) struct Patience {
     pub(super) header: Duration,
     /// For it to take anything.
     pub(super) stall: Duration,
+    /// Between two looks at the files of secrets.
+    pub(super) look: Duration,
 }
 
 impl Default for Patience {
@@ -39,6 +44,7 @@ impl Default for Patience {
         Self {
             header: HEADER_TIME_MAX,
             stall: STALL_MAX,
+            look: LOOK_EVERY,
         }
     }
 }
@@ -47,7 +53,7 @@ impl Default for Patience {
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) router: Router,
-    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) tls: Option<Arc<Renewed<Arc<ServerConfig>>>>,
     pub(super) patience: Patience,
     /// Turns true when the agent stops.
     pub(super) stopping: watch::Receiver<bool>,
@@ -62,7 +68,7 @@ where
     match serving.tls.clone() {
         None => speak(stream, peer, serving).await,
         Some(tls) => {
-            let agreed = TlsAcceptor::from(tls).accept(stream);
+            let agreed = TlsAcceptor::from(tls.get(Instant::now())).accept(stream);
             // One that does not agree in time, or has no certificate, is let go.
             if let Ok(Ok(stream)) = tokio::time::timeout(serving.patience.header, agreed).await {
                 speak(stream, peer, serving).await;
@@ -87,7 +93,7 @@ where
         .max_headers(HEADERS_MAX)
         .max_buf_size(READ_BUFFER_BYTES)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(Worded::new(stream)), answer);
     let mut connection = std::pin::pin!(connection);
     let mut stopping = serving.stopping;
     tokio::select! {

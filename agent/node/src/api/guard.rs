@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::limits::{HEADER_BYTES_MAX, URL_BYTES_MAX};
 use super::problem::{Kind, Problem, shown};
 use super::rates::{Client, Rates};
+use super::renewed::Renewed;
 
 /// Paths that say nothing of the agent, and are answered without a token.
 pub(super) const OPEN: [&str; 3] = ["/healthz", "/readyz", "/"];
@@ -46,7 +47,7 @@ pub(super) enum Over {
 
 /// What requests are held against.
 pub(super) struct Guard {
-    pub(super) token: Option<Arc<[u8]>>,
+    pub(super) token: Option<Renewed<Arc<[u8]>>>,
     pub(super) hosts: Vec<String>,
     pub(super) rates: Mutex<Rates>,
     pub(super) request_time: Duration,
@@ -163,11 +164,10 @@ impl Guard {
             let detail = "the header Authorization must be \"Bearer TOKEN\"";
             return Err(Problem::new(Kind::NoToken, detail));
         }
-        if bool::from(given.ct_eq(token)) {
+        if bool::from(given.ct_eq(&token.get(Instant::now()))) {
             return Ok(());
         }
-        let detail = "the token is not the first line of token_file in [api], as it was when the \
-                      agent started";
+        let detail = "the token is not the first line of token_file in [api]";
         Err(Problem::new(Kind::WrongToken, detail))
     }
 }

@@ -9,8 +9,8 @@ pub const URL_BYTES_MAX: usize = 8 * 1024;
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Headers of one request.
 pub const HEADERS_MAX: usize = 64;
-/// What a connection keeps of a request that is not read yet, bytes. A longer head gets
-/// its 431 without a word.
+/// What a connection keeps of a request that is not read yet, bytes: longer heads are not
+/// read to their end.
 pub(super) const READ_BUFFER_BYTES: usize = 128 * 1024;
 /// Longest body of a request, bytes: the forms of Prometheus have one.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -28,6 +28,12 @@ pub const TOKEN_BYTES_MIN: usize = 16;
 pub const TOKEN_BYTES_MAX: usize = 4096;
 /// Largest file of a certificate, a key or authorities.
 pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
+/// How often files of secrets are looked at.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long such a file may not do before that is told: what is renewed has parts.
+pub const TELL_AFTER: Duration = Duration::from_secs(5);
+/// One that does not do is read again after this, also when it looks the same.
+pub const READ_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Pause after the system gave no connection, for want of descriptors.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -16,14 +16,14 @@ use tokio::sync::Semaphore;
 use super::connection::{Serving, converse};
 use super::guard::{Over, Peer};
 use super::limits::ACCEPT_PAUSE;
+use super::problem::Problem;
 use super::rates::Client;
 
 /// What a connection that is one too many reads.
-const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-retry-after: 1\r\nconnection: close\r\n\r\n\
-{\"type\":\"urn:forebay:problem:busy\",\"title\":\"Too much is being answered\",\"status\":503,\
-\"detail\":\"as many clients are connected as connections in [api] lets: close some\"}";
+fn full() -> Vec<u8> {
+    let detail = "as many clients are connected as connections in [api] lets: close some";
+    Problem::busy(detail).closing()
+}
 
 /// Takes connections of an address until the task is aborted.
 pub(super) async fn tcp(listener: TcpListener, serving: Serving, places: Arc<Semaphore>) {
@@ -86,12 +86,12 @@ pub(super) async fn unix(listener: UnixListener, serving: Serving, places: Arc<S
 /// Over TLS there is nothing to read yet. What does not go out at once is not said.
 fn refuse_tcp(stream: &TcpStream, is_tls: bool) {
     if !is_tls {
-        let _ = stream.try_write(FULL);
+        let _ = stream.try_write(&full());
     }
 }
 
 fn refuse_unix(stream: &UnixStream) {
-    let _ = stream.try_write(FULL);
+    let _ = stream.try_write(&full());
 }
 
 /// Binds the address; when it is taken and `or_any`, any free port of it.

@@ -31,12 +31,14 @@ mod places;
 pub(crate) mod problem;
 mod rates;
 mod reading;
+mod renewed;
 mod routes;
 mod secret;
 #[cfg(test)]
 mod tests;
 mod time;
 mod types;
+mod worded;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -155,22 +157,25 @@ impl Api {
         taken: Taken,
         say: &Say,
     ) -> Result<Self, String> {
-        let token = config.token_file.as_ref().map(secret::token).transpose();
-        let token = token.map_err(|error| error.to_string())?;
-        let tls = config.tls.as_ref().map(secret::tls).transpose();
-        let tls = tls.map_err(|error| error.to_string())?;
+        let started = Instant::now();
+        let file = config.token_file.as_ref();
+        let token = file.map(|file| secret::renewed_token(file, (patience.look, say, started)));
+        let token = token.transpose().map_err(|error| error.to_string())?;
+        let files = config.tls.as_ref();
+        let tls = files.map(|files| secret::renewed_tls(files, (patience.look, say, started)));
+        let tls = tls.transpose().map_err(|error| error.to_string())?;
         let guard = Guard {
             token,
             hosts: config.hosts.clone(),
             rates: Mutex::new(Rates::new(config.requests_per_s)),
             request_time: config.request_time,
-            started: Instant::now(),
+            started,
         };
         let app = App::new(config, names, reads);
         let (stopping, stops) = watch::channel(false);
         let serving = Serving {
             router: router(app, guard),
-            tls,
+            tls: tls.map(Arc::new),
             patience,
             stopping: stops,
         };

@@ -130,8 +130,8 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+impl Problem {
+    fn body(&self) -> String {
         let (status, name, title) = self.kind.about();
         let body = json!({
             "type": format!("urn:forebay:problem:{name}"),
@@ -139,7 +139,28 @@ impl IntoResponse for Problem {
             "status": status,
             "detail": self.detail,
         });
-        let mut response = (self.kind.status(), body.to_string()).into_response();
+        body.to_string()
+    }
+
+    /// All bytes of an answer that is the last of its connection, where no route answers.
+    pub(crate) fn closing(&self) -> Vec<u8> {
+        let status = self.kind.status();
+        let after = self.retry_after.map_or(String::new(), |seconds| {
+            format!("retry-after: {seconds}\r\n")
+        });
+        let body = self.body();
+        let text = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\n{after}\
+             cache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        text.into_bytes()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.kind.status(), self.body()).into_response();
         let headers = response.headers_mut();
         let is = HeaderValue::from_static("application/problem+json");
         headers.insert(CONTENT_TYPE, is);

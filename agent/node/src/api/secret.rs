@@ -9,15 +9,19 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use tokio::time::Instant;
 
 use super::limits::{TLS_FILE_BYTES_MAX, TOKEN_BYTES_MAX, TOKEN_BYTES_MIN};
+use super::renewed::Renewed;
 use crate::config::{ApiTls, ConfigError, Placed};
+use crate::ports::Say;
 
 /// Everybody else on this computer.
 const OTHERS: u32 = 0o007;
@@ -89,6 +93,27 @@ pub(super) fn tls(tls: &ApiTls) -> Result<Arc<ServerConfig>, ConfigError> {
     let mut config = built.map_err(|error| bad(&tls.key, &error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// The token as it stands in its file at any time.
+pub(super) fn renewed_token(
+    file: &Placed<PathBuf>,
+    how: (Duration, &Say, Instant),
+) -> Result<Renewed<Arc<[u8]>>, ConfigError> {
+    let files = vec![file.value.clone()];
+    let file = file.clone();
+    Renewed::new("token", files, Box::new(move || token(&file)), how)
+}
+
+/// How the server proves itself, by its files at any time.
+pub(super) fn renewed_tls(
+    of: &ApiTls,
+    how: (Duration, &Say, Instant),
+) -> Result<Renewed<Arc<ServerConfig>>, ConfigError> {
+    let files = [&of.cert, &of.key].into_iter().chain(&of.client_ca);
+    let files = files.map(|file| file.value.clone()).collect();
+    let of = of.clone();
+    Renewed::new("certificate", files, Box::new(move || tls(&of)), how)
 }
 
 fn bad(file: &Placed<PathBuf>, error: &dyn std::fmt::Display) -> ConfigError {

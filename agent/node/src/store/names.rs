@@ -20,7 +20,7 @@ pub(super) const QUARANTINE_DIR: &str = "quarantine";
 /// In it: what an operator has seen to.
 pub(super) const KEPT_DIR: &str = "kept";
 /// What stands in quarantine is counted up to here.
-pub const QUARANTINED_MAX: usize = 1000;
+pub(super) const QUARANTINED_MAX: usize = 1000;
 
 /// `g-00000001` for 1.
 pub(super) fn generation_name(generation: GenerationNo) -> String {

@@ -8,6 +8,7 @@ use super::*;
 const BRIEF: Patience = Patience {
     header: Duration::from_millis(300),
     stall: Duration::from_millis(300),
+    look: Duration::from_millis(300),
 };
 
 #[test]

@@ -1,6 +1,7 @@
 //! Who gets an answer, and how much a request may be.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
@@ -9,7 +10,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
 use super::super::limits::{
-    ANSWERS_KIB_MAX, BURST_S, HEADER_BYTES_MAX, HEADERS_MAX, URL_BYTES_MAX,
+    ANSWERS_KIB_MAX, BURST_S, HEADER_BYTES_MAX, HEADER_TIME_MAX, HEADERS_MAX, READ_BUFFER_BYTES,
+    STALL_MAX, URL_BYTES_MAX,
 };
 use super::super::{App, Kind};
 use super::*;
@@ -50,7 +52,73 @@ fn headers_are_taken_up_to_their_limits() {
             (HEADERS_MAX + 1, 431),
         ] {
             let more: String = (0..count - 2).map(|n| format!("X{n}: y\r\n")).collect();
-            assert_eq!(rig.with("/healthz", &more).await.status, status, "{count}");
+            let got = rig.with("/healthz", &more).await;
+            assert_eq!(got.status, status, "{count}");
+            assert!(
+                status == 200 || got.detail().contains("send fewer"),
+                "{got:?}"
+            );
+        }
+        rig.end().await;
+    });
+}
+
+/// Sends bytes as far as they are taken; what comes back.
+async fn push(rig: &Rig, bytes: Vec<u8>) -> Got {
+    let (mut read, mut write) = rig.connect().await.into_split();
+    let sent = tokio::spawn(async move {
+        // One that is answered before its end is taken no further.
+        let _ = write.write_all(&bytes).await;
+        write
+    });
+    let mut all = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(count @ 1..) = read.read(&mut part).await {
+        all.extend_from_slice(&part[..count]);
+    }
+    let _ = sent.await;
+    Got::of(&String::from_utf8_lossy(&all))
+}
+
+#[test]
+fn what_is_no_request_is_told_so() {
+    run(async {
+        let rig = Rig::new("").await;
+        // As long as is read, and no end of the head in it.
+        let filled = |begin: &str| {
+            let mut bytes = begin.as_bytes().to_vec();
+            bytes.resize(READ_BUFFER_BYTES, b'y');
+            bytes
+        };
+        for (name, bytes, status, says) in [
+            (
+                "a long head",
+                filled("GET / HTTP/1.1\r\nX: "),
+                431,
+                "headers",
+            ),
+            ("no HTTP", b"hello\r\n\r\n".to_vec(), 400, "HTTP/1.1"),
+            ("no version", b"GET /\r\n\r\n".to_vec(), 400, "HTTP/1.1"),
+            (
+                "TLS",
+                b"\x16\x03\x01\x02\x00\x01\x00\x01".to_vec(),
+                400,
+                "HTTP/1.1",
+            ),
+            (
+                "a header of no name",
+                b"GET / HTTP/1.1\r\n: x\r\n\r\n".to_vec(),
+                400,
+                "headers",
+            ),
+        ] {
+            let got = push(&rig, bytes).await;
+            assert_eq!(got.status, status, "{name}: {got:?}");
+            assert!(
+                got.head.contains("application/problem+json"),
+                "{name}: {got:?}"
+            );
+            assert!(got.detail().contains(says), "{name}: {got:?}");
         }
         rig.end().await;
     });
@@ -71,33 +139,50 @@ fn a_client_asks_as_often_as_it_may() {
     });
 }
 
+/// A connection that was answered, so that it has its place, and is kept.
+async fn held(rig: &Rig) -> (TcpStream, u16) {
+    let mut stream = rig.connect().await;
+    let ask = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    // One that is refused may be closed before it has said anything.
+    let _ = stream.write_all(ask.as_bytes()).await;
+    let mut head = [0; 12];
+    let _ = stream.read_exact(&mut head).await;
+    let status = std::str::from_utf8(&head[9..]).ok().map(str::parse);
+    (stream, status.and_then(Result::ok).unwrap_or(0))
+}
+
 #[test]
-fn only_so_many_connections_at_once() {
+fn connections_are_taken_up_to_their_limit_and_again_when_one_goes() {
+    const MOST: usize = 3;
     run(async {
-        let rig = Rig::new("connections = 2").await;
-        let ask = get("/healthz", "");
-        let held = rig.connect().await;
-        assert_eq!(exchange(rig.connect().await, &ask).await.status, 200);
-        let second = rig.connect().await;
-        // The one before may not be let go yet.
-        let mut last = 0;
-        for _ in 0..1000 {
-            let got = exchange(rig.connect().await, &ask).await;
-            last = got.status;
-            if last == 503 {
-                assert!(got.detail().contains("connections in [api]"), "{got:?}");
+        let rig = Rig::new(&format!("connections = {MOST}")).await;
+        let mut kept = Vec::new();
+        for (count, status) in [(1, 200), (MOST - 1, 200), (MOST, 200), (MOST + 1, 503)] {
+            while kept.len() < count - 1 {
+                kept.push(held(&rig).await.0);
+            }
+            let (stream, got) = held(&rig).await;
+            assert_eq!(got, status, "{count}");
+            if status == 200 {
+                kept.push(stream);
+            }
+        }
+        let got = exchange(rig.connect().await, "").await;
+        assert!(got.detail().contains("connections in [api]"), "{got:?}");
+        // Both the address and the socket count.
+        let socket = rig.dir.path().join("data/api.sock");
+        let stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
+        assert_eq!(exchange(stream, "").await.status, 503);
+        kept.pop();
+        // It is let go a moment later.
+        loop {
+            let (stream, got) = held(&rig).await;
+            if got == 200 {
+                kept.push(stream);
                 break;
             }
         }
-        assert_eq!(last, 503);
-        drop((held, second));
-        for _ in 0..1000 {
-            last = exchange(rig.connect().await, &ask).await.status;
-            if last == 200 {
-                break;
-            }
-        }
-        assert_eq!(last, 200);
+        assert_eq!(held(&rig).await.1, 503);
         rig.end().await;
     });
 }
@@ -207,6 +292,36 @@ fn a_token_is_asked_for_over_the_network_only() {
     });
 }
 
+/// Files are looked at for each request and connection.
+const LOOKS: Patience = Patience {
+    header: HEADER_TIME_MAX,
+    stall: STALL_MAX,
+    look: Duration::ZERO,
+};
+
+#[test]
+fn a_token_is_renewed_while_the_agent_runs() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let [old, new] = ["0123456789abcdef", "fedcba9876543210"];
+        secret_file(dir.path(), "token", old);
+        let path = dir.path().join("token");
+        let more = format!("token_file = \"{}\"", path.display());
+        let rig = Rig::patient(LOOKS, &more).await;
+        let status = async |token: &str| {
+            let header = format!("Authorization: Bearer {token}\r\n");
+            rig.with("/api/v1/status", &header).await.status
+        };
+        assert_eq!((status(old).await, status(new).await), (200, 401));
+        // Too short to do: the one before stays.
+        secret_file(dir.path(), "token", "short");
+        assert_eq!((status(old).await, status(new).await), (200, 401));
+        secret_file(dir.path(), "token", new);
+        assert_eq!((status(old).await, status(new).await), (401, 200));
+        rig.end().await;
+    });
+}
+
 /// An authority, and a certificate that it signed with its key.
 fn certificates(name: &str) -> (String, String, String) {
     let key = KeyPair::generate().unwrap();
@@ -235,30 +350,63 @@ fn clients_without_a_certificate_get_nothing_over_mutual_tls() {
         ))
         .await;
         assert!(rig.api.page().unwrap().starts_with("https://"));
-        for (name, with_one, status) in [("with", true, 200), ("without", false, 0)] {
-            let mut roots = RootCertStore::empty();
-            roots
-                .add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap())
-                .unwrap();
-            let provider = Arc::new(rustls::crypto::ring::default_provider());
-            let config = ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .unwrap()
-                .with_root_certificates(roots);
-            let config = if with_one {
-                let chain = vec![CertificateDer::from_pem_slice(client.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(client_key.as_bytes()).unwrap();
-                config.with_client_auth_cert(chain, key).unwrap()
-            } else {
-                config.with_no_client_auth()
-            };
-            let server = ServerName::try_from("localhost").unwrap();
-            let stream = TlsConnector::from(Arc::new(config)).connect(server, rig.connect().await);
-            let got = match stream.await {
-                Ok(stream) => exchange(stream, &get("/api/v1/status", "")).await.status,
-                Err(_) => 0,
-            };
-            assert_eq!(got, status, "{name}");
+        let ours = (client.as_str(), client_key.as_str());
+        for (name, with_one, status) in [("with", Some(ours), 200), ("without", None, 0)] {
+            assert_eq!(over_tls(&rig, &ca, with_one).await, status, "{name}");
+        }
+        rig.end().await;
+    });
+}
+
+/// Asks for the status as one that trusts `ca` and may have a certificate with its key;
+/// 0: there is no answer.
+async fn over_tls(rig: &Rig, ca: &str, with_one: Option<(&str, &str)>) -> u16 {
+    let mut roots = RootCertStore::empty();
+    let trusted = CertificateDer::from_pem_slice(ca.as_bytes()).unwrap();
+    roots.add(trusted).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match with_one {
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+            config.with_client_auth_cert(chain, key).unwrap()
+        }
+        None => config.with_no_client_auth(),
+    };
+    let server = ServerName::try_from("localhost").unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(server, rig.connect().await);
+    match stream.await {
+        Ok(stream) => exchange(stream, &get("/api/v1/status", "")).await.status,
+        Err(_) => 0,
+    }
+}
+
+#[test]
+fn a_certificate_is_renewed_while_the_agent_runs() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let (old, cert, key) = certificates("localhost");
+        let (new, new_cert, new_key) = certificates("localhost");
+        secret_file(dir.path(), "c.pem", &cert);
+        secret_file(dir.path(), "c.key", &key);
+        let at = dir.path().display();
+        let more = format!("tls_cert = \"{at}/c.pem\"\ntls_key = \"{at}/c.key\"");
+        let rig = Rig::patient(LOOKS, &more).await;
+        for (name, file, text, of_new) in [
+            ("as it was", "c.key", key.as_str(), false),
+            ("nonsense", "c.pem", "no certificate", false),
+            ("a certificate without its key", "c.pem", &new_cert, false),
+            ("both", "c.key", &new_key, true),
+        ] {
+            secret_file(dir.path(), file, text);
+            for (ca, want) in [(&old, !of_new), (&new, of_new)] {
+                let status = over_tls(&rig, ca, None).await;
+                assert_eq!(status == 200, want, "{name}: {status}");
+            }
         }
         rig.end().await;
     });

@@ -53,37 +53,55 @@ fn a_stream_goes_on_behind_the_last_event() {
     });
 }
 
+/// A stream that is followed, with the status of its answer.
+async fn followed(rig: &Rig, count: usize) -> (tokio::net::TcpStream, u16) {
+    let names = ["readings", "late", "control", "quarantine"];
+    let streams = names[..count].iter().map(|name| format!("stream={name}&"));
+    let path = format!("/api/v1/stream?{}", streams.collect::<String>());
+    let mut stream = rig.connect().await;
+    stream.write_all(get(&path, "").as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).await.unwrap();
+    let status = std::str::from_utf8(&head[9..]).unwrap().parse();
+    (stream, status.unwrap())
+}
+
 #[test]
-fn only_so_many_streams_at_once() {
+fn streams_are_followed_up_to_their_limit_and_again_when_one_goes() {
+    const MOST: usize = 3;
     run(async {
-        let rig = Rig::new("streams = 2").await;
-        let open = |count: usize| {
-            let names = ["readings", "late", "control"];
-            let streams: String = names[..count]
-                .iter()
-                .map(|n| format!("stream={n}&"))
-                .collect();
-            get(&format!("/api/v1/stream?{streams}"), "")
-        };
-        let got = exchange(rig.connect().await, &open(3)).await;
-        assert_eq!(got.status, 503);
-        assert!(got.detail().contains("streams in [api]"), "{got:?}");
-        let mut held = rig.connect().await;
-        held.write_all(open(2).as_bytes()).await.unwrap();
-        let mut head = [0; 12];
-        held.read_exact(&mut head).await.unwrap();
-        assert_eq!(&head, b"HTTP/1.1 200");
-        assert_eq!(exchange(rig.connect().await, &open(1)).await.status, 503);
-        drop(held);
-        let mut last = 503;
-        while last == 503 {
-            let mut stream = rig.connect().await;
-            stream.write_all(open(1).as_bytes()).await.unwrap();
-            stream.read_exact(&mut head).await.unwrap();
-            last = if &head == b"HTTP/1.1 200" { 200 } else { 503 };
+        let rig = Rig::new(&format!("streams = {MOST}")).await;
+        for (count, status) in [(MOST - 1, 200), (MOST, 200), (MOST + 1, 503)] {
+            let (_, got) = followed_soon(&rig, count, status).await;
+            assert_eq!(got, status, "{count} at once");
         }
+        let mut held = Vec::new();
+        for (count, status) in [(1, 200), (MOST - 1, 200), (MOST, 200), (MOST + 1, 503)] {
+            while held.len() < count - 1 {
+                held.push(followed_soon(&rig, 1, 200).await.0);
+            }
+            let (stream, got) = followed_soon(&rig, 1, status).await;
+            assert_eq!(got, status, "{count} one by one");
+            if status == 200 {
+                held.push(stream);
+            }
+        }
+        let got = exchange(rig.connect().await, &get("/api/v1/stream?stream=late", "")).await;
+        assert!(got.detail().contains("streams in [api]"), "{got:?}");
+        held.pop();
+        assert_eq!(followed_soon(&rig, 1, 200).await.1, 200);
         rig.end().await;
     });
+}
+
+/// As [`followed`], but what was closed before is let go a moment later.
+async fn followed_soon(rig: &Rig, count: usize, wanted: u16) -> (tokio::net::TcpStream, u16) {
+    loop {
+        let followed = followed(rig, count).await;
+        if followed.1 == wanted || wanted != 200 {
+            return followed;
+        }
+    }
 }
 
 #[test]
