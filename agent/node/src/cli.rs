@@ -195,6 +195,76 @@ mod tests {
         below.into_iter().flat_map(leaves).collect()
     }
 
+    /// Commands with `--json` whose answer is what was done, or is no table.
+    const DOES: [&str; 14] = [
+        "checkpoint export",
+        "checkpoint import",
+        "config check",
+        "demo",
+        "device identify",
+        "device reboot",
+        "device set",
+        "device sim",
+        "forward retry",
+        "ingest",
+        "log export",
+        "top",
+        "view drop",
+        "view rebuild",
+    ];
+    /// Commands without: they run, write files, or print what has a form of its own.
+    const RUNS: [&str; 8] = [
+        "completions",
+        "config reference",
+        "man",
+        "openapi",
+        "run",
+        "try",
+        "upstream",
+        "upstream export",
+    ];
+
+    /// Every command that may be run, by its words.
+    fn named(command: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
+        let below = command.get_subcommands().flat_map(|below| {
+            let words = format!("{words} {}", below.get_name());
+            named(below, words.trim())
+        });
+        let mut all: Vec<_> = below.collect();
+        if all.is_empty() || !command.is_subcommand_required_set() {
+            all.push((words.to_owned(), command.clone()));
+        }
+        all
+    }
+
+    #[test]
+    fn every_query_has_a_table_json_and_csv() {
+        let all = named(&Cli::command(), "");
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        for known in DOES.iter().chain(&RUNS) {
+            assert!(names.contains(known), "{known} is no command");
+        }
+        let mut wrong = Vec::new();
+        for (name, command) in &all {
+            let has = |long: &str| {
+                command
+                    .get_arguments()
+                    .any(|arg| arg.get_long() == Some(long))
+            };
+            let want = if DOES.contains(&name.as_str()) {
+                (true, false)
+            } else if RUNS.contains(&name.as_str()) {
+                (false, false)
+            } else {
+                (true, true)
+            };
+            if (has("json"), has("csv")) != want {
+                wrong.push(format!("{name}: json {}, csv {}", has("json"), has("csv")));
+            }
+        }
+        assert_eq!(wrong, [""; 0]);
+    }
+
     #[test]
     fn every_command_shows_an_example() {
         Cli::command().debug_assert();

@@ -45,6 +45,7 @@ fn config(
         )),
         files: FilesConfig::new(dir.join("files")),
         socket: dir.join("upstream.sock"),
+        alarms: forebay_core::alarms::AlarmRules::default(),
     }
 }
 

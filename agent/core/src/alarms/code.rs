@@ -51,6 +51,10 @@ pub enum Code {
     DeadLetters,
     LogCopied,
     SourceFailed,
+    SinkFailed,
+    GatewaySilent,
+    HolesOpen,
+    MessagesRejected,
 }
 
 /// What is always true of a code.
@@ -68,7 +72,7 @@ pub struct CodeFacts {
 }
 
 /// What is known of each, in the order of [`Code`].
-const FACTS: [(Code, CodeFacts); 24] = [
+const FACTS: [(Code, CodeFacts); 28] = [
     (
         Code::IngestStalled,
         CodeFacts {
@@ -215,7 +219,7 @@ const FACTS: [(Code, CodeFacts); 24] = [
         CodeFacts {
             name: "disk-low",
             severity: Severity::Degraded,
-            subject: "store",
+            subject: "store, or sink of a receiver",
             when: "the disk has less free than its reserve",
             is_told: true,
         },
@@ -257,7 +261,7 @@ const FACTS: [(Code, CodeFacts); 24] = [
         CodeFacts {
             name: "broker-refused",
             severity: Severity::Degraded,
-            subject: "destination",
+            subject: "destination, or `broker` of a receiver",
             when: "the broker of a destination does not let the gateway in, does not take its \
                  topics, or does not let it read the receiver's",
             is_told: false,
@@ -268,7 +272,7 @@ const FACTS: [(Code, CodeFacts); 24] = [
         CodeFacts {
             name: "broker-away",
             severity: Severity::Degraded,
-            subject: "destination",
+            subject: "destination, or `broker` of a receiver",
             when: "a destination has no connection for `broker_away_after`",
             is_told: false,
         },
@@ -298,7 +302,7 @@ const FACTS: [(Code, CodeFacts); 24] = [
         CodeFacts {
             name: "log-copied",
             severity: Severity::Degraded,
-            subject: "destination",
+            subject: "destination, or gateway of a receiver",
             when: "the receiver has records of this log that another opening of it has sent",
             is_told: true,
         },
@@ -310,6 +314,47 @@ const FACTS: [(Code, CodeFacts); 24] = [
             severity: Severity::Degraded,
             subject: "source",
             when: "a source of tables has stopped, or waits for `broker_away_after`",
+            is_told: false,
+        },
+    ),
+    (
+        Code::SinkFailed,
+        CodeFacts {
+            name: "sink-failed",
+            severity: Severity::Failed,
+            subject: "sink, of a receiver",
+            when: "the sink does not take what comes",
+            is_told: true,
+        },
+    ),
+    (
+        Code::GatewaySilent,
+        CodeFacts {
+            name: "gateway-silent",
+            severity: Severity::Degraded,
+            subject: "gateway, of a receiver",
+            when: "no message of a gateway has come for `gateway_silent_after`; one for all gateways \
+                   when none brings any, which is `failed`",
+            is_told: false,
+        },
+    ),
+    (
+        Code::HolesOpen,
+        CodeFacts {
+            name: "holes-open",
+            severity: Severity::Degraded,
+            subject: "sink, of a receiver",
+            when: "records are missing before others that were applied, for `broker_away_after`",
+            is_told: false,
+        },
+    ),
+    (
+        Code::MessagesRejected,
+        CodeFacts {
+            name: "messages-rejected",
+            severity: Severity::Degraded,
+            subject: "sink, of a receiver",
+            when: "messages came that are not ours or do not read",
             is_told: false,
         },
     ),

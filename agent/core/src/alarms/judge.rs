@@ -17,7 +17,7 @@ use crate::limits::{ALARM_PORTS_MAX, STALLED_US_MIN};
 use crate::retention::{WhenFull, size};
 use crate::units::{Mono, Now, PortId, Span};
 
-const fn seconds(seconds: i64) -> Span {
+pub(super) const fn seconds(seconds: i64) -> Span {
     Span(seconds * 1_000_000)
 }
 
@@ -27,7 +27,7 @@ const MINUTE: Lasting = Lasting {
     good: seconds(5),
 };
 /// A broker that refuses is asked again within this.
-const REFUSED: Lasting = Lasting {
+pub(super) const REFUSED: Lasting = Lasting {
     bad: seconds(5),
     good: seconds(30),
 };
@@ -43,11 +43,35 @@ const ALL_DEVICES: &str = "all devices";
 /// See the module.
 pub(super) struct Judge<'a> {
     pub rules: &'a AlarmRules,
-    pub before: BTreeMap<Code, Watches>,
-    pub watches: BTreeMap<Code, Watches>,
-    pub is_first: bool,
-    pub found: &'a mut Vec<Found>,
+    before: BTreeMap<Code, Watches>,
+    watches: BTreeMap<Code, Watches>,
+    is_first: bool,
+    pub found: Vec<Found>,
     pub now: Now,
+}
+
+impl<'a> Judge<'a> {
+    /// Begins to judge, with the watches of before.
+    pub(super) fn new(
+        rules: &'a AlarmRules,
+        (watches, is_first): (&mut BTreeMap<Code, Watches>, &mut bool),
+        now: Now,
+    ) -> Self {
+        Self {
+            rules,
+            before: std::mem::take(watches),
+            watches: BTreeMap::new(),
+            is_first: std::mem::take(is_first),
+            found: Vec::new(),
+            now,
+        }
+    }
+
+    /// All that was found; what is still watched goes to `watches`.
+    pub(super) fn end(self, watches: &mut BTreeMap<Code, Watches>) -> Vec<Found> {
+        *watches = self.watches;
+        self.found
+    }
 }
 
 impl Judge<'_> {
@@ -68,18 +92,28 @@ impl Judge<'_> {
         out
     }
 
-    fn say(&mut self, (code, subject): (Code, &str), since: Mono, text: String) {
+    fn say(&mut self, what: (Code, &str), since: Mono, text: String) {
+        self.say_as(what, what.0.facts().severity, since, text);
+    }
+
+    pub(super) fn say_as(
+        &mut self,
+        (code, subject): (Code, &str),
+        severity: Severity,
+        since: Mono,
+        text: String,
+    ) {
         self.found.push(Found {
             code,
             subject: subject.to_owned(),
-            severity: code.facts().severity,
+            severity,
             since,
             text,
         });
     }
 
     /// A state that has to last.
-    fn state(
+    pub(super) fn state(
         &mut self,
         what: (Code, &str),
         (bad, lasting): (bool, Lasting),
@@ -94,7 +128,7 @@ impl Judge<'_> {
     }
 
     /// A count that grows. One that is kept over restarts is no news at first.
-    fn growth(
+    pub(super) fn growth(
         &mut self,
         what: (Code, &str),
         (count, is_kept, least): (u64, bool, u64),

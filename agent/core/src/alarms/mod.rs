@@ -11,6 +11,7 @@ mod book;
 mod code;
 mod facts;
 mod judge;
+mod receiver;
 mod rules;
 mod stalled;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use self::code::{Code, CodeFacts, Severity};
 pub use self::facts::{
     BacklogFacts, DestinationFacts, EngineFacts, Facts, SourceFacts, StoreFacts, TopicFacts,
 };
+pub use self::receiver::{DiskFacts, ReceiverFacts};
 pub use self::rules::{AlarmRules, Expect};
 pub use self::stalled::DeviceFacts;
 use self::stalled::Pulse;
@@ -107,18 +109,11 @@ impl Alarms {
         &mut self.wear
     }
 
-    /// Holds the facts against the rules; what has changed.
+    /// Holds the facts of an agent against the rules; what has changed.
     pub fn judge(&mut self, facts: &Facts, now: Now) -> Told {
         self.put_off(now.mono);
-        let mut found = Vec::new();
-        let mut judge = judge::Judge {
-            rules: &self.rules,
-            before: std::mem::take(&mut self.watches),
-            watches: BTreeMap::new(),
-            is_first: std::mem::take(&mut self.is_first),
-            found: &mut found,
-            now,
-        };
+        let known = (&mut self.watches, &mut self.is_first);
+        let mut judge = judge::Judge::new(&self.rules, known, now);
         judge.devices(facts, &mut self.pulses);
         judge.ports(facts, &mut self.opened);
         judge.agent(facts);
@@ -126,7 +121,17 @@ impl Alarms {
         judge.wear(&self.wear);
         judge.destinations(facts);
         judge.sources(facts);
-        self.watches = judge.watches;
+        let found = judge.end(&mut self.watches);
+        self.book.take(found, now)
+    }
+
+    /// The same for a receiver.
+    pub fn judge_receiver(&mut self, facts: &ReceiverFacts, now: Now) -> Told {
+        self.put_off(now.mono);
+        let known = (&mut self.watches, &mut self.is_first);
+        let mut judge = judge::Judge::new(&self.rules, known, now);
+        judge.receiver(facts);
+        let found = judge.end(&mut self.watches);
         self.book.take(found, now)
     }
 

@@ -1,6 +1,6 @@
 //! When there is an alarm: what the config says, and what is always so. Decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_wire::ids::DeviceUid;
 
@@ -25,6 +25,10 @@ pub struct AlarmRules {
     pub port_lost_after: Span,
     /// A broker, a receiver and a source may be away for so long.
     pub away_after: Span,
+    /// Nothing may come of a gateway for so long, of a receiver; `None`: for ever.
+    pub silent_after: Option<Span>,
+    /// Gateways that are no more.
+    pub gone: BTreeSet<String>,
     /// An alarm about something that happened stays for so long after it last did.
     pub hold: Span,
     /// What may be written to the card in its life.
@@ -44,6 +48,8 @@ impl Default for AlarmRules {
             stalled_min: Span(10_000_000),
             port_lost_after: Span(10_000_000),
             away_after: Span(300_000_000),
+            silent_after: Some(Span(900_000_000)),
+            gone: BTreeSet::new(),
             hold: Span(3_600_000_000),
             card_endurance_bytes: None,
             card_years: 5,

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::doctor::{codes, examine};
-use crate::shell::{colour, output};
+use crate::shell::output::{self, Csv, Form};
+use crate::shell::{colour, sheets};
 
 /// Looks at everything that an agent needs, and says what to do where it is not well
 #[derive(Debug, Args)]
@@ -28,8 +29,10 @@ pub(super) struct DoctorArgs {
     #[arg(long)]
     json: bool,
     /// Print the list of all checks, as Markdown
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
     list: bool,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 /// Looks, and shows what was found.
@@ -38,12 +41,12 @@ pub(super) fn run(args: &DoctorArgs) -> ExitCode {
         return output::print(&codes::list());
     }
     let report = examine(&args.config);
-    let text = if args.json {
-        report.to_json().to_string()
-    } else {
-        report.text(colour::on())
+    let text = match args.csv.form(args.json) {
+        Form::Json => report.to_json().to_string() + "\n",
+        Form::Csv => sheets::FINDINGS.csv(&report.to_json()),
+        Form::Text => report.text(colour::on()) + "\n",
     };
-    match output::print(&(text + "\n")) {
+    match output::print(&text) {
         printed if printed == ExitCode::SUCCESS => report.exit().into(),
         failed => failed,
     }

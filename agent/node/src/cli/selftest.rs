@@ -10,6 +10,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use crate::config::{Config, LogConfig};
 use crate::exit::Exit;
 use crate::selftest::{self, Plan, PowerCut};
+use crate::shell::output::Csv;
 use crate::terminal::{fail, parse_duration};
 
 /// Tries the whole way of readings on this gateway and its disk, and says what was lost
@@ -60,6 +61,8 @@ pub(super) struct SelftestArgs {
     /// Print one line of JSON at the end
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: Csv,
     /// The agent of a self-test, which ends with it
     #[arg(long, value_name = "FILE", hide = true, exclusive = true)]
     agent: Option<PathBuf>,
@@ -100,7 +103,7 @@ pub(super) fn run(args: &SelftestArgs) -> ExitCode {
         seed: args.seed,
         witness: args.witness.clone(),
         seen: args.seen,
-        json: args.json,
+        form: args.csv.form(args.json),
     };
     if args.resume {
         selftest::resume(&plan)

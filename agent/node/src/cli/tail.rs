@@ -22,7 +22,7 @@ use super::query::{Listed, Target};
 use crate::agent::questions;
 use crate::exit::{Exit, Failure};
 use crate::shell::output::{self, Form, figure};
-use crate::shell::{colour, sheets, spark, width};
+use crate::shell::{colour, gone, sheets, spark, width};
 
 /// The stream of readings.
 const READINGS: &str = "readings";
@@ -119,6 +119,7 @@ fn follow(args: &TailArgs) -> Result<(), End> {
     if args.no_follow {
         return Ok(());
     }
+    gone::end_when_unread();
     loop {
         let answer = follower.answer(FOLLOW_LINES_MAX, Span(FOLLOW_WAIT_MAX_US))?;
         shown.names.refresh(target, &answer);

@@ -15,7 +15,7 @@ use super::follow::Follower;
 use super::query::Listed;
 use crate::exit::Exit;
 use crate::shell::output::{self, Form};
-use crate::shell::{sheets, width};
+use crate::shell::{gone, sheets, width};
 
 /// Follows a window, join, table or topic of a running agent as a stream of changes
 #[derive(Debug, Clone, Args)]
@@ -66,6 +66,9 @@ pub(super) fn run(args: &WatchArgs) -> ExitCode {
         shown: 0,
         form: args.listed.form(),
     };
+    if !args.once {
+        gone::end_when_unread();
+    }
     let rows_max = args.rows.unwrap_or(u64::MAX);
     if reader.form == Form::Csv
         && let Err(error) = output::put(sheets::CHANGES.csv_head().trim_end())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay_core::alarms::Expect;
+use forebay_core::alarms::{AlarmRules, Expect};
 use forebay_core::clock::{ClockRules, TrustRule};
 use forebay_core::units::{EventTime, Span};
 use forebay_core::utc;
@@ -60,6 +60,8 @@ pub struct UpstreamConfig {
     pub files: FilesConfig,
     pub socket: PathBuf,
     pub share: ShareConfig,
+    /// When something counts as wrong.
+    pub alarms: AlarmRules,
 }
 
 /// How the messages are shared out.
@@ -212,7 +214,11 @@ fn socket(table: &Table<'_>, folder: &Path, default: PathBuf) -> Result<PathBuf,
     }
 }
 
-pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamConfig>, ConfigError> {
+pub fn upstream(
+    source: &Source<'_>,
+    folder: &Path,
+    alarms: &AlarmRules,
+) -> Result<Option<UpstreamConfig>, ConfigError> {
     let table = source.one(&UPSTREAM)?;
     if !table.is_given() {
         return Ok(None);
@@ -234,6 +240,7 @@ pub fn upstream(source: &Source<'_>, folder: &Path) -> Result<Option<UpstreamCon
         files: files(source, folder, &data_dir)?,
         socket: socket(&table, folder, data_dir.join("upstream.sock"))?,
         share: share(&table, sink)?,
+        alarms: alarms.clone(),
         data_dir,
     }))
 }

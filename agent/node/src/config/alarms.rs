@@ -2,6 +2,7 @@
 //!
 //! Knows no device and no port: what is expected of these stands in their sections.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use forebay_core::alarms::AlarmRules;
@@ -13,8 +14,11 @@ use super::reader::{Field, Source};
 use super::schema::{Default, Key, Section};
 
 const SECOND: Duration = Duration::from_secs(1);
+const SILENT_MIN: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_secs(86_400);
 const STALLED_MIN: Duration = Duration::from_micros(STALLED_US_MIN);
+/// Gateways that are no more.
+const GONE_MAX: usize = 1000;
 /// Most periods without a record.
 const PERIODS_MAX: i64 = 1000;
 /// Smallest and largest endurance of a card: more than any has.
@@ -44,7 +48,17 @@ pub const ALARMS: Section = Section {
         Key {
             name: "broker_away_after",
             default: Default::Is("\"5m\""),
-            doc: "A broker, the receiver behind it, or a source of tables may be away for so long, 1s to 30d.",
+            doc: "A broker, the receiver behind it, or a source of tables may be away for so long, 1s to 30d. In a\nreceiver's config: the broker, and records that are missing before others.",
+        },
+        Key {
+            name: "gateway_silent_after",
+            default: Default::Is("\"15m\""),
+            doc: "In a receiver's config: nothing may come of a gateway for so long, 10s to 365d; \"never\": for ever.",
+        },
+        Key {
+            name: "gateways_gone",
+            default: Default::None("[\"gw-3\"]"),
+            doc: "In a receiver's config: gateways that are no more, and are not missed; at most 1000.",
         },
         Key {
             name: "hold",
@@ -76,11 +90,23 @@ pub(super) fn alarms(source: &Source<'_>) -> Result<AlarmRules, ConfigError> {
         stalled_min: timer(&table.need("stalled_min")?, (STALLED_MIN, DAY))?,
         port_lost_after: span(&table.need("port_lost_after")?, DAY)?,
         away_after: span(&table.need("broker_away_after")?, 30 * DAY)?,
+        silent_after: silent_after(&table.need("gateway_silent_after")?)?,
+        gone: match table.get("gateways_gone")? {
+            Some(field) => field.texts(GONE_MAX)?.into_iter().collect(),
+            None => BTreeSet::new(),
+        },
         hold: span(&table.need("hold")?, 30 * DAY)?,
         card_endurance_bytes: endurance.map(|field| field.size(least, most)).transpose()?,
         card_years: u32::try_from(years).expect("from 1 to 100"),
         ..AlarmRules::default()
     })
+}
+
+fn silent_after(field: &Field<'_>) -> Result<Option<Span>, ConfigError> {
+    if field.text()? == "never" {
+        return Ok(None);
+    }
+    timer(field, (SILENT_MIN, 365 * DAY)).map(Some)
 }
 
 fn span(field: &Field<'_>, most: Duration) -> Result<Span, ConfigError> {
@@ -138,6 +164,11 @@ mod tests {
             ("stalled_min = \"3s\"", true),
             ("stalled_min = \"1d\"", true),
             ("stalled_min = \"25h\"", false),
+            ("gateway_silent_after = \"9s\"", false),
+            ("gateway_silent_after = \"10s\"", true),
+            ("gateway_silent_after = \"365d\"", true),
+            ("gateway_silent_after = \"366d\"", false),
+            ("gateway_silent_after = \"never\"", true),
             ("card_years = 0", false),
             ("card_years = 1", true),
             ("card_years = 101", false),

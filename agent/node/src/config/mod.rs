@@ -129,12 +129,12 @@ impl Config {
         let (engine, tables) = engine::read(&source)?;
         let databases = database::databases(&source, folder)?;
         let (log, within) = log::log(&source, &engine)?;
+        let alarms = alarms::alarms(&source)?;
         let of_topics = (&engine, &within);
         Ok(Self {
             file: path.to_owned(),
             device_ports: port::device_ports(&source)?,
             devices: agent::devices(&source)?,
-            alarms: alarms::alarms(&source)?,
             forward: forward::forward(&source, folder, agent.gateway.as_deref(), of_topics)?,
             log,
             pipeline: pipeline::text_of(text, &engine),
@@ -149,7 +149,8 @@ impl Config {
             tables,
             query: agent::query(&source, folder, &agent.data_dir)?,
             api: api::api(&source, folder, &agent.data_dir)?,
-            upstream: agent::upstream(&source, folder)?,
+            upstream: agent::upstream(&source, folder, &alarms)?,
+            alarms,
             agent,
         })
     }

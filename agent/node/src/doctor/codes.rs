@@ -100,6 +100,12 @@ checks! {
     DATABASE_SLOT = "database.slot",
         "its replication slot is there, ours and not lost",
         "The agent makes a slot that is missing; drop one that is lost.";
+    SINK_ANSWERS = "sink.answers",
+        "the PostgreSQL of a receiver takes us, over TLS where it should, is new enough and takes writes",
+        "As it says; `[postgres]` has the keys: agent/node/docs/postgres.md.";
+    SINK_TABLES = "sink.tables",
+        "our role may make the receiver's tables there, or write those that there are",
+        "Let an administrator run the statements that it names.";
     API_LISTEN = "api.listen",
         "the address of `[api]` is free, or is the agent's",
         "Stop what has it, or give another `listen`.";

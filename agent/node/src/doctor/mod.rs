@@ -21,6 +21,7 @@ mod files;
 mod flash;
 mod ports;
 mod running;
+mod sink;
 mod system;
 
 mod patience;
@@ -35,7 +36,7 @@ pub use report::Report;
 use self::check::Finding;
 use self::codes::{
     AGENT_RUNNING, API_LISTEN, BROKER_TCP, CLOCK_SYNCED, CONFIG_FILES, DATABASE_ANSWERS,
-    DISK_FSYNC, PORT_THERE, SYSTEM_VERSION,
+    DISK_FSYNC, PORT_THERE, SINK_ANSWERS, SYSTEM_VERSION,
 };
 use self::limits::{ALL_MAX, AREA_MAX, NETWORK_MAX};
 use self::patience::Area;
@@ -92,6 +93,16 @@ fn areas(config: Arc<Config>) -> Vec<Area> {
             let seen = probe::probe(&database, &gateway);
             let findings = database::judge(&seen, agent.is_some()).into_iter();
             findings.map(|finding| finding.of(&database.name)).collect()
+        }));
+    }
+    let upstream = config.upstream.as_ref();
+    if let Some(postgres) = upstream.and_then(|upstream| upstream.postgres.clone()) {
+        areas.push(Area::new(&SINK_ANSWERS, NETWORK_MAX, move || {
+            let findings = sink::judge(&crate::upstream::look_at_postgres(&postgres));
+            findings
+                .into_iter()
+                .map(|finding| finding.of("upstream"))
+                .collect()
         }));
     }
     let mut add = |check, limit, look: fn(&Config, Option<u32>) -> Vec<Finding>| {

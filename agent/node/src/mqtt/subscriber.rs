@@ -70,6 +70,8 @@ pub enum SubscriberEvent {
     Unfit { topic: String, payload_bytes: usize },
     /// The broker does not let us read a filter; the connection goes on.
     SubscriptionRefused { filter: String },
+    /// The broker does not let us in: user, password, client id or certificate.
+    Denied(String),
     /// Something that the operator should know; the connection goes on.
     Note(String),
     /// The connection, or the attempt at one, ended; its tokens are void.
@@ -245,6 +247,10 @@ impl Role for Subscribing {
         session.on_heard(heard, out)?;
         session.send_acks();
         session.publish_waiting(&mut self.outbox)
+    }
+
+    fn denied(why: String) -> Option<SubscriberEvent> {
+        Some(SubscriberEvent::Denied(why))
     }
 
     fn disconnected(conn: ConnNo, reason: String) -> SubscriberEvent {

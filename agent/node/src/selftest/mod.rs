@@ -31,6 +31,8 @@ pub use plan::{Plan, PowerCut};
 
 use self::outcome::Outcome;
 use crate::exit::Exit;
+use crate::shell::output::{self, Form};
+use crate::shell::sheets;
 use crate::terminal::{fail, print_line};
 
 /// Runs a plan and shows what it came to.
@@ -54,10 +56,10 @@ fn conclude(plan: &Plan, outcome: Result<Outcome, String>) -> ExitCode {
         Ok(outcome) => outcome,
         Err(text) => return fail(&text),
     };
-    let shown = if plan.json {
-        print_line(&outcome.to_json().to_string())
-    } else {
-        print_line(&outcome.text())
+    let shown = match plan.form {
+        Form::Json => print_line(&outcome.to_json().to_string()),
+        Form::Csv => output::print(&sheets::FIGURES.csv(&output::figures(&outcome.to_json()))),
+        Form::Text => print_line(&outcome.text()),
     };
     match (outcome.has_passed(), outcome.is_cut_short) {
         (true, _) => shown,

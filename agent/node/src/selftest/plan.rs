@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::limits::{DURATION, DURATION_MAX, DURATION_MIN, DURATION_POWER_CUT};
 use crate::config::SyncMode;
+use crate::shell::output::Form;
 
 /// How the power is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct Plan {
     pub witness: Option<PathBuf>,
     /// The last number that the screen showed before the plug was pulled.
     pub seen: Option<u64>,
-    pub json: bool,
+    pub form: Form,
 }
 
 impl Plan {
@@ -102,7 +103,7 @@ mod tests {
                 seed: 1,
                 witness: None,
                 seen: None,
-                json: false,
+                form: Form::Text,
             };
             assert_eq!(plan.sampled().ok(), want, "{name}");
         }

@@ -9,6 +9,7 @@ pub mod colour;
 pub mod csv;
 #[cfg(test)]
 pub mod docs;
+pub mod gone;
 pub mod output;
 pub mod sheets;
 pub mod spark;

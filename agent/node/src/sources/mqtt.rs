@@ -172,6 +172,8 @@ impl Taking {
                 let why = format!("the broker does not let us read {filter}");
                 link.state(SourceState::Waiting(why), None).await
             }
+            // That the connection ended says why, too.
+            SubscriberEvent::Denied(_) => Ok(()),
             SubscriberEvent::Note(text) => {
                 link.say(text).await;
                 Ok(())

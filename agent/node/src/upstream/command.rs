@@ -401,7 +401,12 @@ pub fn show_ledger(form: Form, answer: &Value) -> ExitCode {
 #[must_use]
 pub fn status_text(answer: &Value) -> String {
     let fields = answer.as_object().into_iter().flatten();
-    let fields = fields.filter(|(key, _)| *key != "ledger");
-    let lines = fields.map(|(key, value)| format!("{key:<14}{value}"));
-    lines.collect::<Vec<_>>().join("\n")
+    let fields = fields.filter(|(key, _)| !["ledger", "alarms"].contains(&key.as_str()));
+    let lines = fields.map(|(key, value)| format!("{key:<16}{value}"));
+    let mut lines: Vec<String> = lines.collect();
+    let alarms = answer["alarms"].as_array();
+    if alarms.is_some_and(|alarms| !alarms.is_empty()) {
+        lines.push(sheets::ALARMS.text(answer));
+    }
+    lines.join("\n")
 }

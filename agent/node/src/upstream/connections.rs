@@ -53,6 +53,8 @@ pub(super) enum Event {
         connection: usize,
         reason: String,
     },
+    /// The broker does not let us in, or does not let us read.
+    Denied(String),
     /// Something that the operator should know.
     Note(String),
 }
@@ -259,10 +261,14 @@ async fn read(
                 topic,
                 payload_bytes,
             },
-            SubscriberEvent::SubscriptionRefused { filter } => Event::Down {
-                connection,
-                reason: format!("the broker does not let us read {filter}"),
-            },
+            SubscriberEvent::SubscriptionRefused { filter } => {
+                let reason = format!("the broker does not let us read {filter}");
+                if out.send(Event::Denied(reason.clone())).await.is_err() {
+                    return;
+                }
+                Event::Down { connection, reason }
+            }
+            SubscriberEvent::Denied(why) => Event::Denied(why),
             SubscriberEvent::Note(text) => Event::Note(text),
             SubscriberEvent::Disconnected { reason, .. } => Event::Down {
                 connection,

@@ -12,6 +12,8 @@ mod ledger;
 pub mod sink;
 mod snapshot;
 
+mod health;
+
 mod export;
 mod verify;
 
@@ -29,7 +31,7 @@ mod command;
 pub use command::{UpstreamArgs, run, show_ledger, status_text};
 pub use process::UpstreamProcess;
 pub use sink::{
-    Committed, EmbeddedSink, Extent, ExtentKind, PostgresSink, RowFilter, Sink, SinkError, open,
-    open_existing,
+    Committed, EmbeddedSink, Extent, ExtentKind, PostgresSeen, PostgresSink, RowFilter, Sink,
+    SinkError, look_at_postgres, open, open_existing,
 };
 pub use snapshot::UpstreamSnapshot;

@@ -4,12 +4,18 @@
 //! Always holds: a failed sink is opened again after a pause, with a new
 //! connection to the broker, so that everything unacked comes again.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_core::limits::ALARMS_EVERY_US;
 use forebay_core::upstream::apply::Applier;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use super::connections::Plan;
+use super::health::{Health, Heard};
 use super::ledger::LedgerShown;
 use super::limits::{
     QUESTIONS_MAX, REOPEN_PAUSE, REOPEN_PAUSE_MAX, UNACKED_LINGER_MAX, UNACKED_MAX,
@@ -23,6 +29,9 @@ use crate::local::{Asked, LocalSocket};
 use crate::mqtt::client::MqttConfig;
 use crate::mqtt::settings::client_settings;
 use crate::ports::Say;
+
+/// How often alarms are judged.
+const ALARMS_EVERY: Duration = Duration::from_micros(ALARMS_EVERY_US);
 
 /// A running receiver. [`UpstreamProcess::stop`] waits for its end; dropping it lets
 /// it end in the background.
@@ -55,14 +64,17 @@ impl UpstreamProcess {
         let socket = LocalSocket::serve(&config.socket, asked)
             .map_err(|error| format!("socket {}: {error}", config.socket.display()))?;
         let (of_sink, sink_asked) = mpsc::channel(QUESTIONS_MAX);
+        let heard = Arc::new(Heard::default());
+        let health = (Health::new(config), Arc::clone(&heard), say.clone());
         let shown = (snapshot.clone(), ledger);
-        let questions = tokio::spawn(answer(socket, questions, shown, of_sink));
+        let questions = tokio::spawn(answer(socket, questions, shown, (of_sink, health)));
         let (stop, stopped) = oneshot::channel();
         let keeper = Keeper {
             config: config.clone(),
             mqtt,
             snapshot: sender,
             ledger: ledger_sender,
+            heard,
             say: say.clone(),
             asked: sink_asked,
         };
@@ -102,12 +114,19 @@ async fn answer(
         watch::Receiver<UpstreamSnapshot>,
         watch::Receiver<LedgerShown>,
     ),
-    of_sink: mpsc::Sender<SinkQuestion>,
+    (of_sink, (mut health, heard, say)): (mpsc::Sender<SinkQuestion>, (Health, Arc<Heard>, Say)),
 ) {
     // Held until the task ends: dropping it removes the file.
     let _socket = socket;
+    let mut looks = tokio::time::interval(ALARMS_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let Asked { request, answer } = tokio::select! {
+            _ = looks.tick() => {
+                let snapshot = snapshot.borrow().clone();
+                health.look(&snapshot, &heard, &say);
+                continue;
+            }
             asked = questions.recv() => match asked {
                 Some(asked) => asked,
                 None => return,
@@ -127,9 +146,9 @@ async fn answer(
             continue;
         }
         let reply = match question(&request) {
-            Some(Question::Status) => Ok(snapshot.borrow().to_json()),
+            Some(Question::Status) => Ok(health.with(snapshot.borrow().to_json())),
             Some(Question::Ledger) => {
-                let mut status = snapshot.borrow().to_json();
+                let mut status = health.with(snapshot.borrow().to_json());
                 status["ledger"] = ledger.borrow().to_json();
                 Ok(status)
             }
@@ -174,6 +193,7 @@ struct Keeper {
     mqtt: MqttConfig,
     snapshot: watch::Sender<UpstreamSnapshot>,
     ledger: watch::Sender<LedgerShown>,
+    heard: Arc<Heard>,
     say: Say,
     asked: mpsc::Receiver<SinkQuestion>,
 }
@@ -187,7 +207,8 @@ impl Keeper {
                 None => self.reopen().await.map(|again| opened = Some(again)).err(),
                 Some((sink, applier)) => {
                     let plan = self.plan(&*sink);
-                    let shown = (self.snapshot.clone(), self.ledger.clone());
+                    let heard = Arc::clone(&self.heard);
+                    let shown = (self.snapshot.clone(), self.ledger.clone(), heard);
                     let worker = Worker::new(sink, applier, plan, shown, self.say.clone());
                     match worker.run((&mut self.asked, &mut stop)).await {
                         Ended::Stopped(Ok(())) => return,

@@ -10,6 +10,8 @@ pub struct UpstreamSnapshot {
     pub connected: bool,
     /// Why it does not.
     pub broker_said: Option<String>,
+    /// What the broker did not let us do since it was connected last.
+    pub denied: Option<String>,
     /// Why nothing can be applied right now.
     pub sink_said: Option<String>,
     /// Messages received, each time they came.
@@ -70,6 +72,7 @@ impl UpstreamSnapshot {
         json!({
             "connected": self.connected,
             "broker_said": self.broker_said,
+            "denied": self.denied,
             "sink_said": self.sink_said,
             "messages": self.messages,
             "readings": self.readings,

@@ -7,6 +7,7 @@
 //! acked, and the broker sends again what was not.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_core::payload::{Command, GatewayName, SessionNonce, UPSTREAM_TOPIC, UpstreamHello};
@@ -17,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep_until;
 
 use super::connections::{Connections, Event, Plan, Token};
+use super::health::Heard;
 use super::ledger::LedgerShown;
 use super::limits::{
     ACK_INTERVAL, BATCH_BYTES_MAX, BUSY_PAUSE, CONFLICTS_MAX, EVENTS_MAX, FORKED_SHOWN_MAX,
@@ -37,6 +39,13 @@ pub(super) enum Ended {
     Sink(String),
 }
 
+/// Where a worker shows how it does.
+pub(super) type Shows = (
+    watch::Sender<UpstreamSnapshot>,
+    watch::Sender<LedgerShown>,
+    Arc<Heard>,
+);
+
 /// See the module's text.
 pub(super) struct Worker {
     /// `None` only while a transaction runs.
@@ -48,6 +57,8 @@ pub(super) struct Worker {
     linger: (Duration, usize),
     snapshot: watch::Sender<UpstreamSnapshot>,
     ledger: watch::Sender<LedgerShown>,
+    /// When something of each gateway was applied.
+    gateways: Arc<Heard>,
     say: Say,
     /// Of messages that the running batch carries.
     tokens: Vec<Token>,
@@ -79,7 +90,7 @@ impl Worker {
         sink: Box<dyn Sink>,
         applier: Applier,
         plan: Plan,
-        (snapshot, ledger): (watch::Sender<UpstreamSnapshot>, watch::Sender<LedgerShown>),
+        (snapshot, ledger, gateways): Shows,
         say: Say,
     ) -> Self {
         ledger.send_replace(LedgerShown::of(&applier));
@@ -97,6 +108,7 @@ impl Worker {
             plan,
             snapshot,
             ledger,
+            gateways,
             say,
             tokens: Vec::new(),
             batch_at: None,
@@ -230,6 +242,9 @@ impl Worker {
                 self.connections.set_up(connection, false);
                 self.broker(false, Some(reason));
             }
+            Event::Denied(why) => self
+                .snapshot
+                .send_modify(|snapshot| snapshot.denied = Some(why)),
             Event::Note(text) => (self.say)(&format!("upstream: {text}")),
         }
         Ok(())
@@ -336,6 +351,7 @@ impl Worker {
         self.applier.committed(self.mono(now));
         for gateway in std::mem::take(&mut self.touched) {
             self.marks.mark(&gateway, now);
+            self.gateways.note(gateway, now);
         }
         self.say_clones();
         self.show();
@@ -529,6 +545,9 @@ impl Worker {
         self.snapshot.send_modify(|snapshot| {
             snapshot.connected = connected;
             snapshot.broker_said = said;
+            if connected {
+                snapshot.denied = None;
+            }
         });
     }
 

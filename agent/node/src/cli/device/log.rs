@@ -18,7 +18,8 @@ use crate::devlog::elf::Formats;
 use crate::devlog::firmware::{BuildId, formats_of};
 use crate::devlog::frame::{Said, decode};
 use crate::exit::Exit;
-use crate::shell::output;
+use crate::shell::output::{self, Csv, Form};
+use crate::shell::{gone, sheets};
 use crate::terminal::{fail, print_line};
 
 /// How often new lines are asked for.
@@ -42,6 +43,8 @@ pub(in crate::cli) struct LogArgs {
     /// ELF file of the device's firmware, instead of those that the agent has
     #[arg(long, value_name = "FILE")]
     elf: Option<PathBuf>,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 /// Asks and shows.
@@ -52,6 +55,15 @@ pub(in crate::cli) fn run(args: &LogArgs) -> ExitCode {
     let known = DeviceQuestion::Core(DeviceRequest::Show { device });
     if let Err(failure) = args.device.target.ask(&device_questions::write(&known)) {
         return output::failed(&failure);
+    }
+    let form = args.csv.form(args.device.target.json);
+    if form == Form::Csv
+        && let Err(error) = output::put(sheets::DEVICE_LOG.csv_head().trim_end())
+    {
+        return output::unwritten(&error);
+    }
+    if args.follow {
+        gone::end_when_unread();
     }
     let mut after = 0;
     loop {
@@ -68,21 +80,22 @@ pub(in crate::cli) fn run(args: &LogArgs) -> ExitCode {
             Ok(answer) => answer,
             Err(text) => return fail(&text),
         };
-        if target.json && !args.follow {
+        if form == Form::Json && !args.follow {
             return print_line(&lines.to_string());
         }
         let said = lines["lines"].as_array().map_or(&[][..], Vec::as_slice);
-        if said.is_empty() && !args.follow {
+        if said.is_empty() && !args.follow && form == Form::Text {
             let device = lines["device"].as_str().unwrap_or_default();
             return print_line(&format!("no line of {device} yet"));
         }
         for line in said {
-            let line = if target.json {
-                line.to_string()
-            } else {
-                shown(line)
+            let line = match form {
+                Form::Json => line.to_string(),
+                Form::Csv => sheets::DEVICE_LOG.csv_record(&lines, line),
+                Form::Text => shown(line),
             };
-            if let Err(error) = output::put(&line) {
+            let line = line.trim_end_matches('\n');
+            if let Err(error) = output::put(line) {
                 return output::unwritten(&error);
             }
         }

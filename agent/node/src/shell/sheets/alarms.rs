@@ -56,3 +56,37 @@ pub const ALARMS: Sheet = Sheet {
     columns: COLUMNS,
     empty: "no alarm",
 };
+
+/// `doctor`
+pub const FINDINGS: Sheet = Sheet {
+    command: "doctor",
+    rows: "/checks",
+    columns: &[
+        column(
+            "level",
+            At::Row("/level"),
+            Kind::State,
+            "ok, warn, fail or skip",
+        ),
+        column(
+            "code",
+            At::Row("/code"),
+            Kind::Text,
+            "which check: a line of agent/node/docs/doctor.md",
+        ),
+        column(
+            "about",
+            At::Row("/about"),
+            Kind::Text,
+            "which of several: a port, a destination, a database, a key of the config",
+        ),
+        column("text", At::Row("/text"), Kind::Text, "what was measured"),
+        column(
+            "advice",
+            At::Row("/advice"),
+            Kind::Text,
+            "what to do; empty: nothing",
+        ),
+    ],
+    empty: "no check",
+};

@@ -343,3 +343,47 @@ pub const LEDGER: Sheet = Sheet {
     ],
     empty: "no device was heard of yet",
 };
+
+/// `device log`
+pub const DEVICE_LOG: Sheet = Sheet {
+    command: "device log",
+    rows: "/lines",
+    columns: &[
+        column("device", Answer("/device"), Kind::Text, "name, or uid"),
+        column("uid", Answer("/uid"), Kind::Text, "16 hex digits"),
+        column(
+            "number",
+            Row("/number"),
+            Kind::Count,
+            "number of the line at the agent, of all devices",
+        ),
+        column("time", Row("/time"), Kind::Time, "when it came"),
+        column(
+            "device_time",
+            Row("/device_time"),
+            Kind::Text,
+            "what the device's own clock said, as its firmware writes it",
+        ),
+        column(
+            "level",
+            Row("/level"),
+            Kind::Text,
+            "how loud it is; empty: a plain print",
+        ),
+        column("text", Row("/text"), Kind::Text, "the line"),
+        column(
+            "not_decoded",
+            Row("/not_decoded"),
+            Kind::Text,
+            "why there is no text",
+        ),
+        column("frame", Row("/frame"), Kind::Text, "its bytes, hex digits"),
+        column(
+            "build_id",
+            Row("/build_id"),
+            Kind::Text,
+            "which firmware said it, hex digits",
+        ),
+    ],
+    empty: "no line yet",
+};

@@ -16,7 +16,7 @@ pub use upstream::*;
 use super::output::Sheet;
 
 /// All of them, as the page of the manual has them.
-pub const ALL: [&Sheet; 23] = [
+pub const ALL: [&Sheet; 25] = [
     &ROLLING,
     &ROLLUP,
     &READINGS,
@@ -25,6 +25,7 @@ pub const ALL: [&Sheet; 23] = [
     &ALARMS,
     &DEVICES,
     &DEVICE_CHANNELS,
+    &DEVICE_LOG,
     &TABLES,
     &TABLE_ROWS,
     &TABLE_HISTORY,
@@ -40,6 +41,7 @@ pub const ALL: [&Sheet; 23] = [
     &UPSTREAM_LEDGER,
     &UPSTREAM_ROWS,
     &UPSTREAM_PROOF,
+    &FINDINGS,
 ];
 
 #[cfg(test)]

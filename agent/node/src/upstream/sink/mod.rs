@@ -28,7 +28,7 @@ mod postgres;
 pub use embedded::EmbeddedSink;
 pub use files::FilesSink;
 pub use filter::RowFilter;
-pub use postgres::PostgresSink;
+pub use postgres::{PostgresSeen, PostgresSink, look_at_postgres};
 
 /// What became of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]

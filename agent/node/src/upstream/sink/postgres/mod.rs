@@ -33,6 +33,8 @@ mod stored;
 
 mod read;
 
+mod probe;
+
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -51,6 +53,8 @@ use self::names::Names;
 use self::partitions::Partitions;
 use super::{Committed, Extent, RowFilter, Sink, SinkError};
 use crate::config::{PostgresConfig, SinkKind};
+
+pub use self::probe::{PostgresSeen, look_at_postgres};
 
 /// See the module's text.
 pub struct PostgresSink {
