@@ -220,3 +220,66 @@ fn what_is_unplugged_is_missed_and_forgiven() {
         assert!(rows.contains(word), "{word} in {rows}");
     }
 }
+
+#[test]
+fn what_stands_in_quarantine_is_told_until_it_was_seen_to() {
+    let site = site();
+    let folder = site.path("data/quarantine");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("1-g-00000001"), "damaged").unwrap();
+    let agent = site.agent();
+    until(&site, "it stood there before", |alarms| {
+        has(alarms, "quarantine", "files")
+    });
+    fs::create_dir(folder.join("kept")).unwrap();
+    fs::rename(folder.join("1-g-00000001"), folder.join("kept/1")).unwrap();
+    until(&site, "it was seen to", |alarms| {
+        !has(alarms, "quarantine", "files")
+    });
+    fs::write(folder.join("by-hand"), "").unwrap();
+    until(&site, "something by hand", |alarms| {
+        has(alarms, "quarantine", "files")
+    });
+    assert!(agent.end_by("TERM").success());
+    let repaired = site.json(&["log", "repair", "--data-dir", "data"]).unwrap();
+    assert!(repaired.to_string().contains("quarantine"), "{repaired}");
+    assert!(folder.join("kept/by-hand").exists());
+    let agent = site.agent();
+    until(&site, "a repair has seen to it", |alarms| {
+        has(alarms, "broker-away", "default") && !has(alarms, "quarantine", "files")
+    });
+    assert!(agent.end_by("TERM").success());
+}
+
+#[test]
+fn a_receiver_says_what_is_wrong_with_it() {
+    let site = Site::new("");
+    let config = "[upstream]\nbroker = \"127.0.0.1:1\"\ndata_dir = \"up\"\n\
+                  [alarms]\nbroker_away_after = \"1s\"\n";
+    fs::write(site.path("up.toml"), config).unwrap();
+    let of = ["alarms", "--config", "up.toml"];
+    assert_eq!(site.run(&of).status.code(), Some(3), "nobody answers");
+    let receiver = site.start("receiver", &["upstream", "--config", "up.toml"]);
+    let told = wait::until("its broker is away", ANSWER_LIMIT, || {
+        let told = site.json(&of)?;
+        match told["alarms"][0]["code"].as_str() {
+            Some("broker-away") => Ok(told),
+            Some(_) | None => Err(told.to_string()),
+        }
+    });
+    assert_eq!(told["health"], "degraded", "{told}");
+    assert_eq!(told["left_out"], 0, "{told}");
+    let strict = site.run(&[&of[..], &["--strict"]].concat());
+    assert_eq!(strict.status.code(), Some(4));
+    let status = site.json(&["upstream", "status", "--config", "up.toml"]);
+    assert_eq!(status.unwrap()["health"], "degraded");
+    let looked = site.run(&["doctor", "--config", "up.toml", "--csv"]);
+    let looked = String::from_utf8(looked.stdout).unwrap();
+    for line in [
+        "ok,agent.running,,the receiver answers",
+        "warn,agent.alarms,broker,",
+    ] {
+        assert!(looked.contains(line), "{line} in {looked}");
+    }
+    assert!(receiver.end_by("TERM").success());
+}

@@ -276,6 +276,56 @@ fn tail_shows_the_last_lines_and_follows_through_a_restart() {
 }
 
 #[test]
+fn what_nobody_reads_any_more_ends_while_nothing_comes() {
+    let site = site();
+    let _devices = devices(&site);
+    let agent = site.agent();
+    site.until("the boiler is there", "boiler", is_open);
+    for args in [
+        &["tail", "late", "--csv"][..],
+        &["watch", "late", "--csv"],
+        &["device", "log", "boiler", "--follow", "--csv"],
+    ] {
+        let mut child = site.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(
+            lines.next().is_some_and(|line| line.is_ok()),
+            "a head: {args:?}"
+        );
+        drop(lines);
+        let status = wait::until("it ends", ANSWER_LIMIT, || {
+            let ended = child.try_wait().map_err(|error| error.to_string())?;
+            ended.ok_or_else(|| String::from("it runs"))
+        });
+        assert_eq!(status.code(), Some(0), "{args:?}");
+    }
+    assert!(agent.end_by("TERM").success());
+}
+
+#[test]
+fn tail_says_what_has_not_come() {
+    let site = site();
+    let _devices = devices(&site);
+    let agent = site.agent();
+    site.until("the boiler is there", "boiler", is_open);
+    for (args, wanted) in [
+        (
+            ["--device", "boilr"],
+            "nothing has come of a device \"boilr\": there are ",
+        ),
+        (
+            ["--channel", "heat"],
+            "nothing has come of a channel \"heat\": there are ",
+        ),
+    ] {
+        let last = ["tail", "-n", "1", "--no-follow"];
+        let said = site.ended(&[&last[..], &args].concat(), 0);
+        assert!(said.contains(wanted), "{said}");
+    }
+    assert!(agent.end_by("TERM").success());
+}
+
+#[test]
 fn queries_have_csv_and_relative_times() {
     let site = site();
     let _devices = devices(&site);
@@ -349,6 +399,36 @@ fn exit_codes_are_those_of_the_page() {
         (
             "a bad time",
             &["query", "rollup", "--from", "soon"],
+            Exit::Usage,
+        ),
+        (
+            "a time too far away",
+            &[
+                "query",
+                "readings",
+                "--device",
+                "b",
+                "--channel",
+                "t",
+                "--from",
+                "-99999999999w",
+            ],
+            Exit::Usage,
+        ),
+        (
+            "a range of nothing",
+            &[
+                "query",
+                "readings",
+                "--device",
+                "b",
+                "--channel",
+                "t",
+                "--from",
+                "now",
+                "--to",
+                "-1m",
+            ],
             Exit::Usage,
         ),
         (

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use forebay_tests::certificates::{Authority, VALID, Years, write};
 use forebay_tests::mosquitto::Mosquitto;
+use forebay_tests::postgres::Postgres;
 use forebay_tests::process::{Running, ask, forebay_bin};
 use forebay_tests::{qemu, wait};
 use serde_json::Value;
@@ -315,6 +316,62 @@ fn certificates_and_users_of_a_broker() {
             "{name}: {finding}"
         );
     }
+}
+
+#[test]
+fn the_database_of_a_receiver_and_its_rights() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Postgres::start();
+    let broker = Mosquitto::start();
+    let config = |section: &str| {
+        format!(
+            "[upstream]\nbroker = \"127.0.0.1:{}\"\nsink = \"postgres\"\ndata_dir = \"up\"\n{section}",
+            broker.port()
+        )
+    };
+    let section = server.section();
+    let (found, _) = findings(dir.path(), &config(&section));
+    must_be(&found, "sink.answers", "ok");
+    must_be(&found, "sink.tables", "ok");
+    let tables = server.number("SELECT count(*) FROM pg_tables WHERE schemaname = 'forebay'");
+    assert_eq!(tables, 0, "it only looks");
+
+    let mut admin = server.admin();
+    admin
+        .batch_execute("CREATE ROLE guest LOGIN PASSWORD 'guest-password'")
+        .unwrap();
+    let secret = dir.path().join("guest");
+    fs::write(&secret, "guest-password").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let ours = format!("{:?}", server.password_file());
+    let guest = section
+        .replace(&ours, &format!("{secret:?}"))
+        .lines()
+        .map(|line| match line.starts_with("user") {
+            true => "user = \"guest\"\n".to_owned(),
+            false => format!("{line}\n"),
+        })
+        .collect::<String>();
+    let (found, code) = findings(dir.path(), &config(&guest));
+    must_be(&found, "sink.answers", "ok");
+    must_be(&found, "sink.tables", "fail");
+    assert_eq!(code, 4);
+    let tables = found.iter().find(|found| found["code"] == "sink.tables");
+    let advice = tables.unwrap()["advice"].as_str().unwrap();
+    assert!(advice.starts_with("GRANT CREATE ON DATABASE"), "{advice}");
+    // What it names is enough.
+    admin.batch_execute(advice).unwrap();
+    let (found, _) = findings(dir.path(), &config(&guest));
+    must_be(&found, "sink.tables", "ok");
+
+    let plain = format!("{section}tls = \"verify\"\n");
+    let (found, _) = findings(dir.path(), &config(&plain));
+    must_be(&found, "sink.answers", "fail");
+    let (found, _) = findings(
+        dir.path(),
+        &config(&section.replace("127.0.0.1", "127.0.0.2")),
+    );
+    assert_eq!(levels(&found, "sink.answers").len(), 1, "{found:#?}");
 }
 
 #[test]

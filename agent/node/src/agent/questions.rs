@@ -9,7 +9,7 @@ use super::device_questions::{self, DeviceQuestion};
 use super::follow;
 
 /// Largest window or bucket that can be asked for: ten years, us.
-const SIZE_US_MAX: i64 = 10 * 366 * 86_400 * 1_000_000;
+pub(crate) const SIZE_US_MAX: i64 = 10 * 366 * 86_400 * 1_000_000;
 
 /// A question as the agent reads it with [`read`].
 #[must_use]

@@ -24,7 +24,7 @@ use super::endpoints::{READINGS, ROLLING, ROLLUPS, ROWS};
 use super::given::Given;
 use super::names::named;
 use super::parts::{Column, Part, body};
-use super::problem::Problem;
+use super::problem::{Kind, Problem};
 use super::time::span_text;
 use super::types::{Channel, Gap, Rolling, RollingSeries, Time};
 use super::{App, ask};
@@ -522,6 +522,10 @@ pub(super) async fn rows(
 ) -> Answer {
     let given = Given::read(&ROWS, query.as_deref(), ask::now())?;
     let form = form(&headers, false)?;
+    if given.text("stream") == Some("readings") {
+        let detail = "stream=readings has readings, which are no rows: ask /api/v1/readings";
+        return Err(Problem::new(Kind::BadParameter, detail));
+    }
     let range = given.range()?;
     let place = app.place()?;
     let want = RowsWant {

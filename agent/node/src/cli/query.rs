@@ -172,10 +172,10 @@ Example:
 
 fn parse_size(text: &str) -> Result<Span, String> {
     let span = duration::parse(text).map_err(|error| error.to_string())?;
-    if span.0 > 0 {
-        Ok(span)
-    } else {
-        Err(String::from("must be longer than 0, for example 60s"))
+    match span.0 {
+        ..=0 => Err(String::from("must be longer than 0, for example 60s")),
+        us if us > questions::SIZE_US_MAX => Err(String::from("must be at most 3660d")),
+        _ => Ok(span),
     }
 }
 
@@ -214,6 +214,14 @@ pub(super) fn run(command: &QueryVerb) -> ExitCode {
             show::readings,
         ),
     };
+    let range = match command {
+        QueryVerb::Rolling { .. } => None,
+        QueryVerb::Rollup { range, .. } | QueryVerb::Readings { range, .. } => Some(range),
+    };
+    let checked = range.map_or(Ok(()), |range| when::check_range(range.from, range.to));
+    if let Err(text) = checked {
+        return output::failed(&Failure::usage(text));
+    }
     let query = Query::Channel(channel.name(), query);
     channel.listed.show(&questions::write(&query), sheet, text)
 }
@@ -242,5 +250,24 @@ fn show_figures(form: Form, answer: &Value, text: fn(&Value) -> String) -> ExitC
     match form {
         Form::Csv => output::print(&sheets::FIGURES.csv(&output::figures(answer))),
         Form::Text | Form::Json => output::answer(form, &sheets::FIGURES, answer, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_at_their_limits() {
+        for (text, good) in [
+            ("0s", false),
+            ("-1s", false),
+            ("1us", true),
+            ("3660d", true),
+            ("316224000000001us", false),
+            ("9999999w", false),
+        ] {
+            assert_eq!(parse_size(text).is_ok(), good, "{text}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! Bound: one answer, [`BACK_MAX`] records back for the last lines, and bars of
 //! [`SERIES_MAX`] channels. Knows no log: [`super::follow`] asks, as it does for `watch`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ const BACK_GROWS: u64 = 8;
 const SERIES_MAX: usize = 1024;
 /// Names of devices and units are asked for again no sooner.
 const NAMES_AGAIN: Duration = Duration::from_secs(2);
+/// Names that a sentence has.
+const NAMES_SHOWN_MAX: usize = 10;
 /// Columns of a time with microseconds.
 const TIME_WIDTH: usize = 27;
 const VALUE_WIDTH: usize = 12;
@@ -113,6 +115,12 @@ fn follow(args: &TailArgs) -> Result<(), End> {
     let mut shown = Shown::new(args, names, &follower.stream);
     shown.head()?;
     let last = last_lines(args, &shown, &follower, &heads)?;
+    if last.is_empty()
+        && let Some(text) = shown.names.unmet(args)
+    {
+        // What is not there yet may come.
+        let _ = writeln!(io::stderr(), "forebay: {text}");
+    }
     for row in last {
         shown.line(&row)?;
     }
@@ -244,6 +252,48 @@ impl Names {
             names.devices.insert(uid, text(&device["device"]));
         }
         names
+    }
+
+    /// That nothing has come of the device or the channel that is asked for, and what there
+    /// is instead.
+    fn unmet(&self, args: &TailArgs) -> Option<String> {
+        let list = |names: BTreeSet<&str>| match names.len() {
+            0 => String::from("there is none"),
+            count => {
+                let shown: Vec<&str> = names.into_iter().take(NAMES_SHOWN_MAX).collect();
+                let more = match count.saturating_sub(shown.len()) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("there are {}{more}", shown.join(", "))
+            }
+        };
+        let asked = args.device.as_deref();
+        let is_it =
+            |(uid, name): &(&String, &String)| asked.is_none_or(|d| d == *uid || d == *name);
+        let found: Vec<&str> = self
+            .devices
+            .iter()
+            .filter(is_it)
+            .map(|(uid, _)| &**uid)
+            .collect();
+        if let (Some(device), true) = (asked, found.is_empty()) {
+            let names = self.devices.values().map(String::as_str).collect();
+            return Some(format!(
+                "nothing has come of a device \"{device}\": {}",
+                list(names)
+            ));
+        }
+        let channel = args.channel.as_deref()?;
+        let of_it = self.units.keys().filter(|(uid, _)| found.contains(&&**uid));
+        let names: BTreeSet<&str> = of_it.map(|(_, name)| name.as_str()).collect();
+        if names.contains(channel) {
+            return None;
+        }
+        Some(format!(
+            "nothing has come of a channel \"{channel}\": {}",
+            list(names)
+        ))
     }
 
     /// Asks again when an answer names a channel that was not there before.

@@ -76,6 +76,13 @@ pub(super) fn judge(facts: &ApiFacts) -> Finding {
     let Some(listen) = facts.listen else {
         return Finding::skip(&API_LISTEN, "the API is served over no network");
     };
+    if listen.port() == 0 {
+        let text = format!(
+            "any free port of {}: the agent says at its start which",
+            listen.ip()
+        );
+        return Finding::ok(&API_LISTEN, text);
+    }
     let who = format!(
         "`sudo ss -ltnp 'sport = :{}'` shows who has it",
         listen.port()
@@ -132,6 +139,14 @@ mod tests {
                 Level::Skip,
             ),
             ("free", facts(false, true, false), Level::Ok),
+            (
+                "any port, of an agent that runs",
+                ApiFacts {
+                    listen: Some("127.0.0.1:0".parse().unwrap()),
+                    ..facts(true, false, false)
+                },
+                Level::Ok,
+            ),
             ("taken", facts(false, false, false), Level::Fail),
             ("ours", facts(true, false, true), Level::Ok),
             ("silent", facts(true, false, false), Level::Warn),

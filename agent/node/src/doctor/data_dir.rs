@@ -12,6 +12,7 @@ use super::codes::{
     DATA_DIR_EXISTS, DATA_DIR_FILE_SYSTEM, DATA_DIR_READ_ONLY, DATA_DIR_SPACE, DATA_DIR_WRITABLE,
 };
 use super::host::{Me, may, text, user_name};
+use super::running::is_receiver;
 use crate::config::Config;
 
 /// A line of /proc/self/mountinfo.
@@ -72,7 +73,11 @@ pub(super) fn look(config: &Config) -> DataDirFacts {
         disk_bytes: blocks(space.as_ref().map_or(0, |s| s.f_blocks)),
         free_inodes: space.as_ref().filter(|s| s.f_files > 0).map(|s| s.f_favail),
         used_bytes: bytes_below(&dir.join("log")),
-        quota_bytes: quotas(config),
+        // A receiver keeps all that comes.
+        quota_bytes: match is_receiver(config) {
+            true => 0,
+            false => quotas(config),
+        },
         reserve_bytes: config.log.space.reserve_bytes,
         me,
         dir,
@@ -308,13 +313,16 @@ fn space(facts: &DataDirFacts) -> Finding {
     let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let (free, used) = (facts.free_bytes, facts.used_bytes);
     let (quota, reserve) = (facts.quota_bytes, facts.reserve_bytes);
-    let fact = format!(
-        "{} free, {} used by the log; all quotas come to {}, and {} stay free",
-        gb(free),
-        gb(used),
-        gb(quota),
-        gb(reserve)
-    );
+    let fact = match quota {
+        0 => format!("{} free", gb(free)),
+        _ => format!(
+            "{} free, {} used by the log; all quotas come to {}, and {} stay free",
+            gb(free),
+            gb(used),
+            gb(quota),
+            gb(reserve)
+        ),
+    };
     if facts.free_inodes == Some(0) {
         let advice = "remove files: `df -i` shows which disk";
         return Finding::fail(

@@ -49,18 +49,40 @@ pub(super) fn parsed(file: &Path, config: &Result<Config, ConfigError>) -> Findi
         Ok(config) => Finding::ok(
             &CONFIG_PARSE,
             format!(
-                "{} reads: {} ports, {} windows and joins, {} destinations",
+                "{} reads: {}, {}, {}{}",
                 file.display(),
-                config.device_ports.len(),
-                config.engine.windows.len() + config.engine.joins.len(),
-                config.forward.len()
+                counted(config.device_ports.len(), "port"),
+                counted(
+                    config.engine.windows.len() + config.engine.joins.len(),
+                    "window or join"
+                )
+                .replace("window or joins", "windows and joins"),
+                counted(config.forward.len(), "destination"),
+                match config.upstream {
+                    Some(_) => ", a receiver",
+                    None => "",
+                }
             ),
         ),
         Err(error) => Finding::fail(
             &CONFIG_PARSE,
             error.to_string(),
-            "mend this line; `forebay config reference` shows every key",
+            match error.line {
+                Some(_) => "mend this line; `forebay config reference` shows every key",
+                None => {
+                    "give the path of the config that the agent or receiver runs with by --config"
+                }
+            },
         ),
+    }
+}
+
+/// A number of things.
+fn counted(count: usize, of: &str) -> String {
+    match count {
+        0 => format!("no {of}"),
+        1 => format!("1 {of}"),
+        more => format!("{more} {of}s"),
     }
 }
 
@@ -217,11 +239,18 @@ fn files(facts: &FilesFacts) -> Vec<Finding> {
     };
     let (files_bad, secrets_bad) = (bad(&CONFIG_FILES), bad(&CONFIG_SECRETS));
     if !files_bad {
-        let text = format!("{} files are named, and all can be read", facts.files.len());
+        let text = match facts.files.len() {
+            0 => String::from("no file is named"),
+            1 => String::from("one file is named, and can be read"),
+            more => format!("{more} files are named, and all can be read"),
+        };
         findings.push(Finding::ok(&CONFIG_FILES, text));
     }
     if !secrets_bad && secrets > 0 {
-        let text = format!("{secrets} files with secrets, for their owner alone");
+        let text = match secrets {
+            1 => String::from("one file has a secret, for its owner alone"),
+            more => format!("{more} files have secrets, for their owner alone"),
+        };
         findings.push(Finding::ok(&CONFIG_SECRETS, text));
     }
     findings

@@ -27,8 +27,7 @@ pub const RUN_MIN: Duration = Duration::from_secs(600);
 pub const CLOCK_OFF_US: i64 = 1_000_000;
 /// A certificate that ends sooner is spoken of.
 pub const CERTIFICATE_DAYS: u64 = 30;
-/// Longest path of a Unix socket, without its closing zero.
-pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+pub use crate::local::SOCKET_PATH_BYTES_MAX;
 /// Memory that should be free for the agent.
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// Files that an agent has open beside its ports and destinations.

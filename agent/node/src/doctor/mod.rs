@@ -49,7 +49,7 @@ pub fn examine(file: &Path) -> Report {
     let config = Config::load(file);
     let mut findings = vec![files::parsed(file, &config)];
     let areas = match config {
-        Ok(config) => areas(Arc::new(config)),
+        Ok(config) => areas(Arc::new(at_home(config))),
         // What is the same whatever the config says.
         Err(_) => vec![Area::new(&SYSTEM_VERSION, AREA_MAX, || {
             system::judge(&system::look(None, 0))
@@ -57,6 +57,18 @@ pub fn examine(file: &Path) -> Report {
     };
     findings.extend(patience::all(areas, ALL_MAX));
     Report { findings }
+}
+
+/// A receiver has a data directory of its own, where an agent's is looked for.
+fn at_home(mut config: Config) -> Config {
+    if let Some(upstream) = config
+        .upstream
+        .as_ref()
+        .filter(|_| running::is_receiver(&config))
+    {
+        config.agent.data_dir = upstream.data_dir.clone();
+    }
+    config
 }
 
 fn areas(config: Arc<Config>) -> Vec<Area> {

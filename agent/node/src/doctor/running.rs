@@ -50,8 +50,16 @@ fn is_held(line: &str, pid: u32, inode: u64) -> bool {
     is_flock && of_pid && of_file == Some(inode)
 }
 
+/// Whether a config is of a receiver alone.
+pub(super) fn is_receiver(config: &Config) -> bool {
+    config.upstream.is_some() && config.agent.gateway.is_none()
+}
+
 pub(super) fn look(config: &Config, pid: Option<u32>, patience: Duration) -> RunningFacts {
-    let socket = &config.query.socket;
+    let socket = match &config.upstream {
+        Some(upstream) if is_receiver(config) => &upstream.socket,
+        Some(_) | None => &config.query.socket,
+    };
     let request = questions::write(&Query::Status).to_string();
     RunningFacts {
         pid,
@@ -75,35 +83,37 @@ pub(super) fn judge(facts: &RunningFacts) -> Vec<Finding> {
         )],
         (None, _) => vec![Finding::skip(
             &AGENT_RUNNING,
-            "no agent runs on this data directory",
+            "neither an agent nor a receiver of this config runs",
         )],
     }
 }
 
 fn answered(pid: Option<u32>, status: &Value) -> Vec<Finding> {
     let behind = status["readings_behind"].as_u64().unwrap_or_default();
-    let text = format!(
-        "gateway {} answers{}: {} readings stored, {behind} still to be computed",
-        status["gateway"].as_str().unwrap_or("?"),
-        pid.map_or_else(String::new, |pid| format!(" (process {pid})")),
-        status["stored"]
-    );
+    let process = pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+    let text = match status["gateway"].as_str() {
+        Some(gateway) => format!(
+            "gateway {gateway} answers{process}: {} readings stored, {behind} still to be computed",
+            status["stored"]
+        ),
+        None => format!(
+            "the receiver answers{process}: {} readings of {} gateways applied",
+            status["readings"], status["gateways"]
+        ),
+    };
     let mut findings = vec![Finding::ok(&AGENT_RUNNING, text)];
     match status["health"].as_str() {
-        Some("ok") => findings.push(Finding::ok(&AGENT_HEALTH, "the agent says that it is well")),
+        Some("ok") => findings.push(Finding::ok(&AGENT_HEALTH, "it says that it is well")),
         Some("failed") => findings.push(Finding::fail(
             &AGENT_HEALTH,
-            "the agent says that it has failed",
+            "it says that it has failed",
             "see its alarms",
         )),
         Some(word) => {
-            let text = format!("the agent says that it is {word}");
+            let text = format!("it says that it is {word}");
             findings.push(Finding::warn(&AGENT_HEALTH, text, "see its alarms"));
         }
-        None => findings.push(Finding::skip(
-            &AGENT_HEALTH,
-            "the agent does not say how it is",
-        )),
+        None => findings.push(Finding::skip(&AGENT_HEALTH, "it does not say how it is")),
     }
     findings.extend(alarms(status));
     findings
@@ -111,10 +121,7 @@ fn answered(pid: Option<u32>, status: &Value) -> Vec<Finding> {
 
 fn alarms(status: &Value) -> Vec<Finding> {
     let Some(alarms) = status["alarms"].as_array() else {
-        return vec![Finding::skip(
-            &AGENT_ALARMS,
-            "the agent does not know alarms",
-        )];
+        return vec![Finding::skip(&AGENT_ALARMS, "it does not know alarms")];
     };
     if alarms.is_empty() {
         return vec![Finding::ok(&AGENT_ALARMS, "no alarm is up")];

@@ -19,6 +19,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::exit::{Exit, Failure};
 
+/// Longest path of a socket that the kernel takes, bytes.
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
 /// Connections served at the same time.
 pub const CONNECTIONS_MAX: usize = 32;
 /// Longest request line: a batch of an import is the longest.
@@ -140,6 +143,13 @@ pub fn ask(path: &Path, request: &Value) -> Result<Value, Failure> {
 /// As [`ask`], also when there is no answer after `patience`.
 pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value, Failure> {
     let shown = path.display();
+    let bytes = path.as_os_str().len();
+    if bytes > SOCKET_PATH_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "the path of the socket has {bytes} bytes, and the kernel takes \
+             {SOCKET_PATH_BYTES_MAX}: {shown}"
+        )));
+    }
     let mut stream = Blocking::connect(path).map_err(|error| {
         let text = format!(
             "nobody answers at {shown} ({error}): is `forebay run` or `forebay upstream` running \
@@ -228,6 +238,19 @@ mod tests {
             BufReader::new(stream).read_line(&mut line).map(|_| line)
         });
         assert!(answer.is_ok_and(|line| line.contains("not a JSON line")));
+    }
+
+    #[test]
+    fn the_path_of_a_socket_at_its_limit() {
+        for (bytes, exit) in [
+            (SOCKET_PATH_BYTES_MAX - 1, Exit::Unreachable),
+            (SOCKET_PATH_BYTES_MAX, Exit::Unreachable),
+            (SOCKET_PATH_BYTES_MAX + 1, Exit::Usage),
+        ] {
+            let path = format!("/{}", "x".repeat(bytes - 1));
+            let failure = ask(Path::new(&path), &json!(1)).expect_err("nobody is there");
+            assert_eq!(failure.exit, exit, "{failure}");
+        }
     }
 
     #[test]

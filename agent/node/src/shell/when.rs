@@ -3,6 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use forebay_core::limits::EVENT_TIME_MAX;
 use forebay_core::units::EventTime;
 use forebay_core::utc;
 
@@ -38,12 +39,49 @@ pub fn parse_at(text: &str, now: EventTime) -> Result<EventTime, String> {
         let back = ago.0.checked_abs()?;
         Some(EventTime(now.0.saturating_sub(back)))
     };
-    micros
-        .or_else(|| utc::parse(text))
-        .or_else(ago)
-        .ok_or_else(|| {
-            String::from("must be a time: 2026-03-01T00:00:00Z, now, or -15m for 15 minutes ago")
-        })
+    let time = micros.or_else(|| utc::parse(text)).or_else(ago);
+    match time {
+        Some(time) if time.0.unsigned_abs() <= EVENT_TIME_MAX.unsigned_abs() => Ok(time),
+        Some(_) => Err(String::from(TOO_FAR)),
+        None if is_too_far(text) => Err(String::from(TOO_FAR)),
+        None => Err(String::from(
+            "must be a time: 2026-03-01T00:00:00Z, now, or -15m for 15 minutes ago",
+        )),
+    }
+}
+
+/// Said of a time that nothing can have happened at.
+const TOO_FAR: &str = "is too far away: years 1 to 9999 can be written, or up to 2^62 us from 1970";
+
+/// Whether a text has the form of a time that is beyond all that can be.
+fn is_too_far(text: &str) -> bool {
+    let digits = text.trim_start_matches(['-', '+']);
+    let number = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    let (number, rest) = digits.split_at(number);
+    let is_number = !number.is_empty() && rest.is_empty();
+    let is_long_ago = duration::parse(text) == Err("is too long");
+    let is_year = number.len() > 4 && rest.starts_with('-') && rest.contains('T');
+    is_number || is_long_ago || is_year
+}
+
+/// Refuses a range that nothing can lie in; `to` is now where it is not given.
+///
+/// # Errors
+/// A sentence.
+pub fn check_range(from: Option<EventTime>, to: Option<EventTime>) -> Result<(), String> {
+    let end = to.unwrap_or_else(now);
+    if from.is_none_or(|from| from < end) {
+        return Ok(());
+    }
+    let end = match to {
+        Some(_) => "--to",
+        None => "now, which --to is where it is not given",
+    };
+    Err(format!(
+        "--from is not before {end}: nothing lies between; give an earlier --from, or a later --to"
+    ))
 }
 
 #[cfg(test)]
@@ -75,6 +113,45 @@ mod tests {
         ] {
             let got = parse_at(text, now).ok().map(|time| time.0);
             assert_eq!(got, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_far_away_is_told_from_what_is_no_time() {
+        for (text, far) in [
+            ("99999999999999999999", true),
+            ("-99999999999999999999", true),
+            ("9223372036854775807", true),
+            ("4611686018427387904", false),
+            ("-99999999999w", true),
+            ("99999999999w", true),
+            ("10000-01-01T00:00:00Z", true),
+            ("soon", false),
+            ("", false),
+            ("-", false),
+            ("10000-", false),
+            ("5x", false),
+        ] {
+            let said = parse_at(text, EventTime(0));
+            let is_far = said.as_ref().is_err_and(|said| said.contains("too far"));
+            assert_eq!(is_far, far, "{text}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_needs_something_between() {
+        let at = |us| Some(EventTime(us));
+        let far = i64::MAX / 4;
+        for (from, to, good) in [
+            (None, None, true),
+            (None, at(5), true),
+            (at(4), at(5), true),
+            (at(5), at(5), false),
+            (at(6), at(5), false),
+            (at(0), None, true),
+            (at(far), None, false),
+        ] {
+            assert_eq!(check_range(from, to).is_ok(), good, "{from:?} {to:?}");
         }
     }
 }

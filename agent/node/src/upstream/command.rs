@@ -175,6 +175,13 @@ rows of another stream; declared gaps and what the gateway's clock said are then
 }
 
 impl UpstreamCommand {
+    fn rows(&self) -> Option<&Rows> {
+        match self {
+            Self::Query { rows, .. } | Self::Export { rows, .. } => Some(rows),
+            Self::Verify { .. } | Self::Status { .. } => None,
+        }
+    }
+
     fn config(&self) -> &Path {
         match self {
             Self::Query { config, .. }
@@ -193,6 +200,11 @@ pub fn run(args: &UpstreamArgs) -> ExitCode {
         Ok(config) => config,
         Err(text) => return output::failed(&Failure::usage(text)),
     };
+    if let Some(rows) = args.command.as_ref().and_then(UpstreamCommand::rows)
+        && let Err(text) = when::check_range(rows.from, rows.to)
+    {
+        return output::failed(&Failure::usage(text));
+    }
     let done = match &args.command {
         None => receive(&config)
             .map(|()| Exit::Ok.into())

@@ -10,7 +10,7 @@ use super::{Target, open};
 use crate::exit::Exit;
 use crate::shell::output::{self, Csv};
 use crate::shell::sheets;
-use crate::store::repair;
+use crate::store::{quarantined, repair};
 
 /// Brings back every readable block; moves what was damaged to quarantine
 #[derive(Debug, Clone, Args)]
@@ -33,7 +33,9 @@ pub(super) fn run(args: &RepairArgs) -> Result<ExitCode, String> {
     let (data_dir, names, settings) = args.target.find()?;
     let mut opened = open(&data_dir, names.clone())?;
     let before = read_all(&mut opened, bar)?;
-    let sound = is_intact(&opened, &before) && before.holes.is_empty();
+    let is_whole = is_intact(&opened, &before) && before.holes.is_empty();
+    // What stands aside may have what is missing, or was to be seen to.
+    let sound = is_whole && quarantined(&data_dir) == 0;
     let repaired = if sound {
         // It holds the lock.
         drop(opened);
