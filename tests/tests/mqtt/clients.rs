@@ -340,6 +340,7 @@ async fn the_subscriber_survives_a_hundred_cuts() {
             SubscriberEvent::Disconnected { .. } => {}
             event @ (SubscriberEvent::Unfit { .. }
             | SubscriberEvent::Note(_)
+            | SubscriberEvent::Denied(_)
             | SubscriberEvent::SubscriptionRefused { .. }) => panic!("{event:?}"),
         }
     }

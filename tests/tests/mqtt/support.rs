@@ -213,6 +213,7 @@ impl Subscriber {
             | SubscriberEvent::Unfit { .. }
             | SubscriberEvent::SubscriptionRefused { .. }
             | SubscriberEvent::Note(_)
+            | SubscriberEvent::Denied(_)
             | SubscriberEvent::Disconnected { .. }) => panic!("{event:?}"),
         }
     }

@@ -126,6 +126,7 @@ impl Ears {
                 event @ (SubscriberEvent::Unfit { .. }
                 | SubscriberEvent::SubscriptionRefused { .. }
                 | SubscriberEvent::Note(_)
+                | SubscriberEvent::Denied(_)
                 | SubscriberEvent::Disconnected { .. }) => panic!("{what}: {event:?}"),
             }
         }
