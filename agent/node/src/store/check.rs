@@ -134,12 +134,8 @@ impl LogReader {
         let told = |error| io_error("read", &error);
         let file = SegmentFile::open(&path, id.topic).map_err(told)?;
         if let Some(fault) = file.fault {
-            report.damage(Damage {
-                bytes: Some(fault_bytes(fault, &file)),
-                path: path.clone(),
-                what: fault.to_string(),
-                lost: Vec::new(),
-            });
+            let bytes = fault_bytes(fault, &file);
+            report.damage(damage_of_file(fault, bytes, path.clone()));
         }
         let index_reads = !matches!(
             file.fault,
@@ -189,12 +185,7 @@ impl LogReader {
         }
         flush(&mut run, &path, report);
         if let Err(fault) = file.check_keyed().map_err(told)? {
-            report.damage(Damage {
-                bytes: Some(file.between()),
-                path,
-                what: fault.to_string(),
-                lost: Vec::new(),
-            });
+            report.damage(damage_of_file(fault, file.between(), path));
         }
         Ok(())
     }
@@ -329,6 +320,16 @@ impl LogReader {
         let name = segment_name(SegmentId { generation, topic });
         let what = "is not there; it or one of the next generation held what is missing";
         Some((self.log_dir.join(name), None, what))
+    }
+}
+
+/// A fault beside the blocks: nothing is lost by it.
+fn damage_of_file(fault: SegmentFault, bytes: Range<u64>, path: PathBuf) -> Damage {
+    Damage {
+        path,
+        bytes: Some(bytes),
+        what: fault.to_string(),
+        lost: Vec::new(),
     }
 }
 

@@ -96,13 +96,9 @@ impl LogStore {
         let mut notes = Vec::new();
         let (mut meta, meta_lost) = MetaDb::open(data_dir, &mut notes)?;
         let kept = (!meta_lost).then(|| meta.kept());
-        let mut found = opening::find(
-            (data_dir, &log_dir),
-            known.as_ref(),
-            kept,
-            meta.all_losses(),
-            opening::Access::Write,
-        )?;
+        let (dirs, losses) = ((data_dir, &*log_dir), meta.all_losses());
+        let access = opening::Access::Write;
+        let mut found = opening::find(dirs, known.as_ref(), kept, losses, access)?;
         notes.append(&mut found.notes);
         let info = next_epoch(data_dir, &found, known.as_ref(), &meta)?;
         let losses = news(std::mem::take(&mut found.losses), &meta);

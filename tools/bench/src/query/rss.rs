@@ -84,14 +84,23 @@ pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
     })?;
     let sums = fleet.sums();
     let readings = sums.acked - acked;
+    let (lost, asked, events) = (sums.lost, asked.load(Relaxed), events.load(Relaxed));
     let under = format!(
-        "{PAGE_DEVICES} devices, {readings} readings of {} s ({} lost), {} answers, {} events",
+        "{PAGE_DEVICES} devices, {readings} readings of {} s ({lost} lost), {asked} answers, {events} events",
         hour.as_secs(),
-        sums.lost,
-        asked.load(Relaxed),
-        events.load(Relaxed)
     );
     let peak = agent.process.memory_bytes("VmHWM")?;
+    let row = row(&under, peak, (started, connected), &looks);
+    Ok(vec![row])
+}
+
+/// What is told of the hour.
+fn row(
+    under: &str,
+    peak: u64,
+    (started, connected): (Resident, Resident),
+    looks: &[Resident],
+) -> Row {
     let flat: Vec<String> = looks
         .iter()
         .map(|look| format!("{:.1}", mb(look.all)))
@@ -99,7 +108,7 @@ pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
     let last = looks.last().copied().unwrap_or(connected);
     let row = told(
         "resident memory, the most of an hour",
-        &under,
+        under,
         format!(
             "{:.1} MB; {:.1} once started, {:.1} connected, then {}; {:.1} of the last the program's file",
             mb(peak),
@@ -109,12 +118,12 @@ pub(super) fn run(args: &Args) -> Result<Vec<Row>, String> {
             mb(last.file)
         ),
     );
-    Ok(vec![Row {
+    Row {
         beside: format!("{:.2}", mb(peak) / RSS_MB_MAX),
         must: format!("<= {RSS_MB_MAX} MB"),
         reached: Some(mb(peak) <= RSS_MB_MAX),
         ..row
-    }])
+    }
 }
 
 /// Resident memory, bytes: all of it, what is of no file, and what the system can read
