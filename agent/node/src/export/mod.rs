@@ -2,10 +2,12 @@
 //! columns and rows of cells; each format writes any such table. What is written of
 //! readings is read back by [`crate::import`].
 //!
-//! Bound: one row, and in Parquet one row group. Knows neither the log nor a file.
+//! Bound: one row, and in Parquet one row group. Does not know the log; where a
+//! table goes, [`Output`] knows alone.
 
 mod csv;
 mod ndjson;
+mod output;
 mod parquet;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,8 @@ use forebay_core::record::quality_name;
 use forebay_core::units::{EventTime, Offset, PartitionId};
 use forebay_wire::ids::{BootId, DeviceUid, Ordinal};
 use forebay_wire::message::Quality;
+
+pub(crate) use output::Output;
 
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -4,9 +4,8 @@
 //! Bound: one row, and in Parquet one row group. NDJSON is each row as it was applied, with
 //! its identity; a table of CSV or Parquet holds either readings or the rows of one stream.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 
 use forebay_core::units::EventTime;
 use forebay_core::upstream::rows::StoredRow;
@@ -14,10 +13,9 @@ use forebay_core::utc;
 use serde_json::Value;
 
 use super::sink::{self, RowFilter, Sink, SinkError};
-use crate::export::{Cell, Column, Format, Kind, Table, begin};
+use crate::export::{Cell, Column, Format, Kind, Output, Table, begin};
 use crate::progress::Progress;
 
-const BUFFER_BYTES: usize = 256 * 1024;
 /// The stream whose rows are readings.
 const READINGS: &str = "readings";
 
@@ -74,16 +72,10 @@ pub(super) struct Written {
 /// # Errors
 /// A sentence: what cannot be read or written.
 pub(super) fn export(sink: &mut dyn Sink, export: &Export<'_>) -> Result<Option<Written>, String> {
-    let to_stdout = export.output == Path::new("-");
-    let unfinished = with_end(export.output);
+    let output = Output::new(export.output);
     let cannot =
         |error: io::Error| format!("{}: cannot be written: {error}", export.output.display());
-    let out: Box<dyn Write + Send> = if to_stdout {
-        Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
-    } else {
-        let file = File::create(&unfinished).map_err(cannot)?;
-        Box::new(BufWriter::with_capacity(BUFFER_BYTES, file))
-    };
+    let out = output.open().map_err(cannot)?;
     let written = match export.format {
         Format::Ndjson => lines(sink, export, out),
         Format::Csv | Format::Parquet => table(sink, export, out),
@@ -91,10 +83,7 @@ pub(super) fn export(sink: &mut dyn Sink, export: &Export<'_>) -> Result<Option<
     let written = match written {
         Ok(written) => written,
         Err(error) => {
-            if !to_stdout {
-                // Half a file must not be taken for one.
-                let _ = std::fs::remove_file(&unfinished);
-            }
+            output.give_up();
             if let SinkError::Output(error) = &error
                 && error.kind() == io::ErrorKind::BrokenPipe
             {
@@ -103,16 +92,8 @@ pub(super) fn export(sink: &mut dyn Sink, export: &Export<'_>) -> Result<Option<
             return Err(error.to_string());
         }
     };
-    if !to_stdout {
-        std::fs::rename(&unfinished, export.output).map_err(cannot)?;
-    }
+    output.finish().map_err(cannot)?;
     Ok(Some(written))
-}
-
-fn with_end(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".unfinished");
-    PathBuf::from(name)
 }
 
 fn lines(

@@ -1,8 +1,7 @@
 //! `forebay log export`: records as a file for other programs. A file takes its name
 //! only when it is whole.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,11 +11,9 @@ use serde_json::json;
 use super::scan::{Filters, Flow, Item};
 use super::show::tell_lost;
 use super::{Opened, Target};
-use crate::export::{Cell, Format, LINE_COLUMNS, READING_COLUMNS, Table, begin};
+use crate::export::{Cell, Format, LINE_COLUMNS, Output, READING_COLUMNS, Table, begin};
 use crate::progress::Progress;
 use crate::terminal::print_line;
-
-const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Writes records as CSV, NDJSON or Parquet
 #[derive(Debug, Clone, Args)]
@@ -67,34 +64,25 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, String> {
     } else {
         LINE_COLUMNS
     };
-    let to_stdout = args.output == Path::new("-");
-    let unfinished = with_end(&args.output);
+    let output = Output::new(&args.output);
     let cannot =
         |error: io::Error| format!("{}: cannot be written: {error}", args.output.display());
-    let out: Box<dyn Write + Send> = if to_stdout {
-        Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
-    } else {
-        let file = File::create(&unfinished).map_err(cannot)?;
-        Box::new(BufWriter::with_capacity(BUFFER_BYTES, file))
-    };
+    let out = output.open().map_err(cannot)?;
     let done = begin(args.format(), columns, out)
         .map_err(|error| stopped(error, &args.output))
         .and_then(|table| write_all(args, &mut opened, table));
     let (written, lost) = match done {
         Ok(done) => done,
         Err(stop) => {
-            if !to_stdout {
-                // Half a file must not be taken for one.
-                let _ = std::fs::remove_file(&unfinished);
-            }
+            output.give_up();
             return match stop {
                 Stop::Closed => Ok(ExitCode::SUCCESS),
                 Stop::Said(text) => Err(text),
             };
         }
     };
-    if !to_stdout {
-        std::fs::rename(&unfinished, &args.output).map_err(cannot)?;
+    output.finish().map_err(cannot)?;
+    if !output.is_stdout() {
         say(args, &written);
     }
     Ok(tell_lost(&opened, &lost))
@@ -160,12 +148,6 @@ impl ExportArgs {
             Some(_) | None => Format::Csv,
         })
     }
-}
-
-fn with_end(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".unfinished");
-    PathBuf::from(name)
 }
 
 fn say(args: &ExportArgs, written: &Written) {
