@@ -199,15 +199,22 @@ fn query(ws: &Workspace, args: &QueryArgs) -> Result<(), String> {
     run_parts(command, args.quick, args.only.as_deref())
 }
 
-/// A bench that measures the program as it is shipped, which is built first.
+/// A bench that measures the program as it stays on a gateway, which is built first.
 fn of_the_binary(ws: &Workspace, part: &str, dir: Option<&Path>) -> Result<Command, String> {
-    let build = ["build", "--release", "--quiet", "--package", "forebay"];
+    let build = [
+        "build",
+        "--profile",
+        "dist",
+        "--quiet",
+        "--package",
+        "forebay",
+    ];
     run_command(cargo(ws.root(), &build))?;
     let target = target_dir(ws.root())?;
     let own = target.join(format!("bench-{part}"));
     let mut command = bench(ws, part);
     command.arg("--dir").arg(dir.unwrap_or(&own));
-    command.arg("--forebay").arg(target.join("release/forebay"));
+    command.arg("--forebay").arg(target.join("dist/forebay"));
     Ok(command)
 }
 

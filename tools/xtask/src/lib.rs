@@ -86,7 +86,7 @@ enum Verb {
     /// Power cuts, kills, damage and full disks, as many as asked.
     #[command(subcommand)]
     Torture(torture::Verb),
-    /// Measures, in a release build.
+    /// Measures, in release builds; the program as `--profile dist` makes it.
     #[command(subcommand)]
     Bench(bench::Verb),
     /// Brings the outside part of the page (uPlot) from npm into the clone.

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "target/bench-joins")]
     dir: PathBuf,
     /// The program that is measured.
-    #[arg(long, default_value = "target/release/forebay")]
+    #[arg(long, default_value = "target/dist/forebay")]
     forebay: PathBuf,
     /// Small sizes: to see that it runs.
     #[arg(long)]

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "target/bench-link")]
     dir: PathBuf,
     /// The program that is measured.
-    #[arg(long, default_value = "target/release/forebay")]
+    #[arg(long, default_value = "target/dist/forebay")]
     forebay: PathBuf,
     /// Short runs: to see that it runs.
     #[arg(long)]

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "target/bench-query")]
     dir: PathBuf,
     /// The program that is measured.
-    #[arg(long, default_value = "target/release/forebay")]
+    #[arg(long, default_value = "target/dist/forebay")]
     forebay: PathBuf,
     /// Short runs and small logs: to see that it runs.
     #[arg(long)]
