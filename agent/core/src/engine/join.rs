@@ -189,7 +189,7 @@ impl Join {
     pub(super) fn new(at: usize, spec: &JoinSpec, config: &EngineConfig) -> Self {
         let at = u16::try_from(at).expect("at most JOINS_MAX joins");
         let kind = match spec.kind {
-            JoinKind::Lookup { wait } => Kind::Lookup(Lookup::new(spec, wait)),
+            JoinKind::Lookup { wait } => Kind::Lookup(Lookup::new(spec, wait, config)),
             JoinKind::Interval { lower, upper } => {
                 Kind::Interval(Interval::new(spec, (lower, upper), config))
             }

@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::config::{JoinColumn, JoinSource, JoinSpec, JoinType, TableSpec};
+use crate::engine::config::{
+    EngineConfig, JoinColumn, JoinSource, JoinSpec, JoinType, KeySpec, TableSpec,
+};
 use crate::engine::counters::Taken;
 use crate::engine::device::Step;
 use crate::engine::filter::{Filter, Maybe};
@@ -29,6 +31,8 @@ pub(super) struct Lookup {
     table: u16,
     on: Vec<JoinColumn>,
     is_inner: bool,
+    /// What of a left side's series is in its key: of equal times it goes by that.
+    left_key: KeySpec,
     filter: Option<Filter>,
     /// us
     wait: Option<i64>,
@@ -61,7 +65,7 @@ enum HeldLeft {
 }
 
 impl Lookup {
-    pub(super) fn new(spec: &JoinSpec, wait: Option<Span>) -> Self {
+    pub(super) fn new(spec: &JoinSpec, wait: Option<Span>, config: &EngineConfig) -> Self {
         Self {
             table: match spec.right.from {
                 JoinSource::Table(table) => table,
@@ -69,6 +73,10 @@ impl Lookup {
             },
             on: spec.on.clone(),
             is_inner: spec.join_type == JoinType::Inner,
+            left_key: match spec.left.from {
+                JoinSource::Window(from) => config.windows[usize::from(from)].key,
+                JoinSource::Readings | JoinSource::Table(_) => KeySpec::DEVICE_CHANNEL,
+            },
             filter: spec.left.filter.clone(),
             wait: wait.map(|wait| wait.0),
             keys: Vec::new(),
@@ -221,9 +229,12 @@ impl Lookup {
                 due.push((time, seq, left, Mark::Stale));
             }
         }
+        let key = self.left_key;
+        // The series of a row is the first that came under its key: the rest of it says nothing.
         let names = |left: &HeldLeft| {
             let names = &turn.series[left.series().index()].names;
-            (&*names.device, &*names.channel)
+            let device = key.device.then_some(&*names.device);
+            (device, key.channel.then_some(&*names.channel))
         };
         due.sort_by(|(a, m, x, _), (b, n, y, _)| {
             let by_key = || names(x).cmp(&names(y)).then(m.cmp(n));

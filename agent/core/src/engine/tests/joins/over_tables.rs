@@ -152,6 +152,53 @@ fn a_lookup_of_a_window_writes_by_time_whatever_waited() {
     assert_eq!(got, want);
 }
 
+/// The device that came first under a key is not in the key: it orders nothing.
+#[test]
+fn rows_of_one_time_go_by_what_is_in_their_key() {
+    let mut spec = lookup("j", 0, None);
+    (spec.left.from, spec.join_type) = (JoinSource::Window(0), JoinType::Left);
+    spec.on = vec![JoinColumn::Channel];
+    let window = WindowSpec {
+        key: KeySpec::CHANNEL,
+        ..window("w", tumbling(10, 0))
+    };
+    let config = with(vec![window], spec);
+    for is_known_first in [true, false] {
+        let mut run = Run::new(&config, 1);
+        let reading = |device, channel, time| {
+            Step::Reading(Reading {
+                device,
+                channel,
+                time,
+                value: Some(1),
+            })
+        };
+        let known = Step::Change(Change {
+            table: 0,
+            key: "",
+            time: 46,
+            row: None,
+            is_heartbeat: true,
+        });
+        if is_known_first {
+            run.step(&known);
+        }
+        run.step(&reading("b", "x", 1));
+        run.step(&reading("a", "y", 2));
+        run.step(&reading("a", "y", 30));
+        run.step(&reading("b", "x", 30));
+        if !is_known_first {
+            run.step(&known);
+        }
+        let of_join = run
+            .out
+            .iter()
+            .filter(|line| line.contains("\"stream\":\"j\""));
+        let keys: Vec<bool> = of_join.map(|line| line.contains("\"key\":\"x\"")).collect();
+        assert_eq!(keys, [true, false], "{:?}", run.out);
+    }
+}
+
 #[test]
 fn a_wait_of_nothing_is_over_at_once() {
     for (name, wait, steps, want) in [
