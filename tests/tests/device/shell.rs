@@ -307,7 +307,12 @@ fn tail_says_what_has_not_come() {
     let site = site();
     let _devices = devices(&site);
     let agent = site.agent();
-    site.until("the boiler is there", "boiler", is_open);
+    site.until("all its channels have come", "boiler", |device| {
+        let channels = device["channels"].as_array();
+        channels.is_some_and(|all| {
+            all.len() == 2 && all.iter().all(|channel| channel["newest"].is_object())
+        })
+    });
     for (args, wanted) in [
         (
             ["--device", "boilr"],
