@@ -115,7 +115,9 @@ fn run_and_kill(
             server_at = None;
             server.kill();
             server.restart();
-        } else if server_at.is_none() && last >= kill_at && !killed {
+        }
+        // No line need come after that: it may have said all of its part at once.
+        if server_at.is_none() && last >= kill_at && !killed {
             killed = true;
             child.kill().unwrap();
         }
