@@ -54,6 +54,27 @@ pub struct GatewayConfig {
     pub alarms: AlarmRules,
 }
 
+impl GatewayConfig {
+    /// A gateway that keeps readings, and does nothing else yet.
+    #[must_use]
+    pub fn new(gateway: GatewayName, partitions: u16, linger: Span) -> Self {
+        Self {
+            gateway,
+            router: Router::new(partitions),
+            linger,
+            engine: EngineConfig::default(),
+            forward: Vec::new(),
+            names: Names::default(),
+            space: SpaceConfig::default(),
+            clock: ClockRules::default(),
+            sources: Vec::new(),
+            tables: Vec::new(),
+            device_log: 0,
+            alarms: AlarmRules::default(),
+        }
+    }
+}
+
 /// What the store said when it was opened.
 #[derive(Debug, Clone)]
 pub struct Opened {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use forebay_core::changes::{
     Base, CHANGES_AT, SourceBatch, SourceConfig, SourceEvent, SourceNo, SourcePosition,
 };
-use forebay_core::clock::ClockRules;
 use forebay_core::effect::{Effect, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::{
     EngineConfig, JoinColumn, JoinKind, JoinSource, JoinSpec, JoinType, TableSpec,
@@ -63,24 +62,17 @@ fn config(join: &str, partitions: u16) -> GatewayConfig {
         when_full: WhenFull::DropOldest,
     };
     GatewayConfig {
-        gateway: GatewayName::new("gw").unwrap(),
-        router: Router::new(partitions),
-        linger: Span(10_000),
         engine: engine(join),
-        forward: Vec::new(),
         names: Names((0..DEVICES).map(|n| (uid(n), format!("d{n}"))).collect()),
         space: SpaceConfig {
             reserve_bytes: 1,
             topics: BTreeMap::from([("changes".to_owned(), small)]),
         },
-        clock: ClockRules::default(),
-        device_log: 0,
-        alarms: forebay_core::alarms::AlarmRules::default(),
         sources: vec![SourceConfig {
             name: "s".to_owned(),
             tables: vec![Arc::from("sites")],
         }],
-        tables: Vec::new(),
+        ..GatewayConfig::new(GatewayName::new("gw").unwrap(), partitions, Span(10_000))
     }
 }
 

@@ -8,18 +8,15 @@ mod killed;
 
 use std::collections::BTreeMap;
 
-use forebay_core::clock::ClockRules;
 use forebay_core::effect::{Effect, GatewayConfig, Input, QueryId};
 use forebay_core::engine::config::{
     Bounds, Emit, EngineConfig, Grid, Source, TimeRules, WindowKind, WindowSpec,
 };
 use forebay_core::import::{ImportId, ImportRequest, SessionNo};
-use forebay_core::ingest::Router;
 use forebay_core::log::topic::LATE;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::{Names, Query};
-use forebay_core::retention::SpaceConfig;
+use forebay_core::query::Query;
 use forebay_core::store::memory::{Crash, MemoryStore};
 use forebay_core::units::{LogId, PartitionId, Span, TopicId};
 use killed::{Killed, PAUSE, Rig, Run, SECOND, leavings, record};
@@ -58,9 +55,6 @@ fn config(partitions: u16) -> GatewayConfig {
         over,
     ];
     GatewayConfig {
-        gateway: GatewayName::new("gw").unwrap(),
-        router: Router::new(partitions),
-        linger: Span(10_000),
         engine: EngineConfig {
             time: TimeRules {
                 out_of_order: span(2),
@@ -70,14 +64,7 @@ fn config(partitions: u16) -> GatewayConfig {
             windows,
             ..EngineConfig::default()
         },
-        forward: Vec::new(),
-        names: Names::default(),
-        space: SpaceConfig::default(),
-        clock: ClockRules::default(),
-        sources: Vec::new(),
-        tables: Vec::new(),
-        device_log: 0,
-        alarms: forebay_core::alarms::AlarmRules::default(),
+        ..GatewayConfig::new(GatewayName::new("gw").unwrap(), partitions, Span(10_000))
     }
 }
 
@@ -108,12 +95,7 @@ impl Run for Lab {
     }
 
     fn act(&mut self, effect: Effect) -> Result<(), Killed> {
-        let Effect::Imported(_, answer) = effect else {
-            panic!("{effect:?}")
-        };
-        let imported = answer.unwrap();
-        assert!(imported.refused.is_empty());
-        self.session = Some(imported.session);
+        self.session = Some(killed::imported(effect));
         Ok(())
     }
 }

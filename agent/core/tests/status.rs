@@ -6,17 +6,12 @@ mod killed;
 
 use std::sync::Arc;
 
-use forebay_core::alarms::AlarmRules;
-use forebay_core::clock::ClockRules;
 use forebay_core::effect::{Effect, GatewayConfig, Input, QueryId};
-use forebay_core::engine::config::EngineConfig;
 use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
-use forebay_core::ingest::Router;
 use forebay_core::limits::{STATUS_CHANNELS_PER_TURN_MAX, STATUS_DEVICE_CHANNELS};
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::{Names, Query};
-use forebay_core::retention::SpaceConfig;
+use forebay_core::query::Query;
 use forebay_core::store::memory::{Crash, MemoryStore};
 use forebay_core::units::{EventTime, LogId, Span};
 use forebay_wire::message::Quality;
@@ -38,32 +33,14 @@ impl Run for Lab {
     }
 
     fn act(&mut self, effect: Effect) -> Result<(), Killed> {
-        let Effect::Imported(_, answer) = effect else {
-            panic!("{effect:?}")
-        };
-        let imported = answer.unwrap();
-        assert!(imported.refused.is_empty());
-        self.session = Some(imported.session);
+        self.session = Some(killed::imported(effect));
         Ok(())
     }
 }
 
 /// A gateway that has a reading of each channel of devices with so many.
 fn lab(channels: &[usize]) -> Lab {
-    let config = GatewayConfig {
-        gateway: GatewayName::new("gw").unwrap(),
-        router: Router::new(1),
-        linger: Span(10_000),
-        engine: EngineConfig::default(),
-        forward: Vec::new(),
-        names: Names::default(),
-        space: SpaceConfig::default(),
-        clock: ClockRules::default(),
-        sources: Vec::new(),
-        tables: Vec::new(),
-        device_log: 0,
-        alarms: AlarmRules::default(),
-    };
+    let config = GatewayConfig::new(GatewayName::new("gw").unwrap(), 1, Span(10_000));
     let store = MemoryStore::create(LogId([1; 16]), 1);
     let rig = Rig::new(store, |opened, now| {
         Gateway::new(config, opened, now).unwrap()

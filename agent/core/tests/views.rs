@@ -7,7 +7,6 @@ mod killed;
 
 use std::collections::BTreeMap;
 
-use forebay_core::clock::ClockRules;
 use forebay_core::effect::{Effect, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::{Bounds, EngineConfig, Grid, TimeRules, WindowKind, WindowSpec};
 use forebay_core::follow::{FollowFrom, FollowRequest};
@@ -16,8 +15,7 @@ use forebay_core::ingest::Router;
 use forebay_core::log::topic::READINGS;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::{Gateway, Pipelines};
-use forebay_core::query::{Answer, Names, Query};
-use forebay_core::retention::SpaceConfig;
+use forebay_core::query::{Answer, Query};
 use forebay_core::store::memory::{Crash, MemoryStore};
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::topics::TopicTable;
@@ -85,18 +83,8 @@ fn pipeline(text: &[u8]) -> Option<EngineConfig> {
 
 fn config(text: &[u8], partitions: u16) -> GatewayConfig {
     GatewayConfig {
-        gateway: GatewayName::new("gw").unwrap(),
-        router: Router::new(partitions),
-        linger: Span(10_000),
         engine: pipeline(text).unwrap(),
-        forward: Vec::new(),
-        names: Names::default(),
-        space: SpaceConfig::default(),
-        clock: ClockRules::default(),
-        device_log: 0,
-        alarms: forebay_core::alarms::AlarmRules::default(),
-        sources: Vec::new(),
-        tables: Vec::new(),
+        ..GatewayConfig::new(GatewayName::new("gw").unwrap(), partitions, Span(10_000))
     }
 }
 

@@ -34,6 +34,8 @@ pub mod reads;
 
 pub mod agent;
 
+mod sending;
+
 pub mod promql;
 
 pub mod api;

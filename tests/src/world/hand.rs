@@ -17,9 +17,8 @@ use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::{DERIVED_FIRST, READINGS};
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::{Answer, Names, Query};
+use forebay_core::query::{Answer, Query};
 use forebay_core::recompute::Recompute;
-use forebay_core::retention::SpaceConfig;
 use forebay_core::store::Store as _;
 use forebay_core::store::memory::MemoryStore;
 use forebay_core::units::{
@@ -60,18 +59,13 @@ impl Hand {
     #[must_use]
     pub fn new(partitions: u16, engine: EngineConfig, clock: ClockRules, utc: i64) -> Self {
         let config = GatewayConfig {
-            gateway: GatewayName::new("hand").expect("a name"),
-            router: Router::new(partitions),
-            linger: Span(20_000),
             engine,
-            forward: Vec::new(),
-            names: Names::default(),
-            space: SpaceConfig::default(),
             clock,
-            sources: Vec::new(),
-            tables: Vec::new(),
-            device_log: 0,
-            alarms: forebay_core::alarms::AlarmRules::default(),
+            ..GatewayConfig::new(
+                GatewayName::new("hand").expect("a name"),
+                partitions,
+                Span(20_000),
+            )
         };
         let store = MemoryStore::create(LogId([7; 16]), 1);
         let now = Now {

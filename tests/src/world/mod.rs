@@ -22,15 +22,12 @@ pub mod steps;
 
 use std::collections::BTreeMap;
 
-use forebay_core::clock::ClockRules;
 use forebay_core::effect::GatewayConfig;
 use forebay_core::engine::config::{
     Bounds, EngineConfig, Grid, KeySpec, TimeRules, WindowKind, WindowSpec,
 };
 use forebay_core::forward::ForwardConfig;
-use forebay_core::ingest::Router;
 use forebay_core::payload::GatewayName;
-use forebay_core::query::Names;
 use forebay_core::retention::SpaceConfig;
 use forebay_core::units::Span;
 
@@ -168,22 +165,19 @@ pub fn crossing_config() -> EngineConfig {
 
 fn config(partitions: u16, (space, crosses): (SpaceConfig, bool)) -> GatewayConfig {
     GatewayConfig {
-        gateway: GatewayName::new("world").expect("a name"),
-        router: Router::new(partitions),
-        linger: Span(20_000),
         engine: if crosses {
             crossing_config()
         } else {
             engine_config()
         },
         forward: vec![ForwardConfig::new(8, Span(2 * SECOND as i64))],
-        names: Names::default(),
         space,
-        clock: ClockRules::default(),
-        sources: Vec::new(),
-        tables: Vec::new(),
         device_log: 3,
-        alarms: forebay_core::alarms::AlarmRules::default(),
+        ..GatewayConfig::new(
+            GatewayName::new("world").expect("a name"),
+            partitions,
+            Span(20_000),
+        )
     }
 }
 

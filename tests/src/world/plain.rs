@@ -1,14 +1,10 @@
 //! A world in which nothing breaks but cables: devices that may be unplugged, a gateway,
 //! a broker and a receiver. One seed, one run.
 
-use forebay_core::clock::ClockRules;
 use forebay_core::effect::GatewayConfig;
 use forebay_core::engine::config::{EngineConfig, TimeRules};
 use forebay_core::forward::ForwardConfig;
-use forebay_core::ingest::Router;
 use forebay_core::payload::GatewayName;
-use forebay_core::query::Names;
-use forebay_core::retention::SpaceConfig;
 use forebay_core::store::memory::MemoryDisk;
 use forebay_core::units::Span;
 use forebay_core::upstream::tally::{DeviceTally, Tally};
@@ -27,22 +23,17 @@ const SECOND: u64 = 1_000_000;
 
 fn config(partitions: u16) -> GatewayConfig {
     GatewayConfig {
-        gateway: GatewayName::new("world").expect("a name"),
-        router: Router::new(partitions),
-        linger: Span(20_000),
         engine: EngineConfig {
             time: TimeRules::default(),
             windows: Vec::new(),
             ..EngineConfig::default()
         },
         forward: vec![ForwardConfig::new(8, Span(2 * SECOND as i64))],
-        names: Names::default(),
-        space: SpaceConfig::default(),
-        clock: ClockRules::default(),
-        sources: Vec::new(),
-        tables: Vec::new(),
-        device_log: 0,
-        alarms: forebay_core::alarms::AlarmRules::default(),
+        ..GatewayConfig::new(
+            GatewayName::new("world").expect("a name"),
+            partitions,
+            Span(20_000),
+        )
     }
 }
 

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::changes::{SourceBatch, SourceConfig, SourceEvent, SourceNo, SourcePosition};
-use forebay_core::clock::ClockRules;
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, GatewayConfig, Input, Opened, QueryId};
 use forebay_core::engine::config::EngineConfig;
@@ -17,8 +16,7 @@ use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::DERIVED_FIRST;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::{Names, Query};
-use forebay_core::retention::SpaceConfig;
+use forebay_core::query::Query;
 use forebay_core::store::memory::{Crash, MemoryDisk, MemoryStore};
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, Span};
@@ -140,18 +138,13 @@ pub fn run(script: &Script, crashes: &[CrashAt]) -> Done {
 impl Steps {
     fn start(script: &Script, crashes: &[CrashAt]) -> Self {
         let config = GatewayConfig {
-            gateway: GatewayName::new("steps").expect("a name"),
-            router: Router::new(script.partitions),
-            linger: script.linger,
             engine: script.engine.clone(),
-            forward: Vec::new(),
-            names: Names::default(),
-            space: SpaceConfig::default(),
-            clock: ClockRules::default(),
             sources: sources(&script.engine),
-            tables: Vec::new(),
-            device_log: 0,
-            alarms: forebay_core::alarms::AlarmRules::default(),
+            ..GatewayConfig::new(
+                GatewayName::new("steps").expect("a name"),
+                script.partitions,
+                script.linger,
+            )
         };
         let disk = MemoryDisk {
             generation_bytes: GENERATION_BYTES,

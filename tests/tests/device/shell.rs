@@ -267,12 +267,18 @@ fn tail_shows_the_last_lines_and_follows_through_a_restart() {
     assert!(lines.next().is_some_and(|line| line.is_ok()));
     // Whoever reads has enough: that is no error.
     drop(lines);
-    let status = wait::until("tail ends", ANSWER_LIMIT, || {
-        let ended = tail.try_wait().map_err(|error| error.to_string())?;
+    ends_well(&mut tail);
+    assert!(agent.end_by("TERM").success());
+}
+
+/// That nobody reads it any more is no error.
+#[track_caller]
+fn ends_well(child: &mut Child) {
+    let status = wait::until("it ends", ANSWER_LIMIT, || {
+        let ended = child.try_wait().map_err(|error| error.to_string())?;
         ended.ok_or_else(|| String::from("it runs"))
     });
     assert_eq!(status.code(), Some(0));
-    assert!(agent.end_by("TERM").success());
 }
 
 #[test]
@@ -293,11 +299,7 @@ fn what_nobody_reads_any_more_ends_while_nothing_comes() {
             "a head: {args:?}"
         );
         drop(lines);
-        let status = wait::until("it ends", ANSWER_LIMIT, || {
-            let ended = child.try_wait().map_err(|error| error.to_string())?;
-            ended.ok_or_else(|| String::from("it runs"))
-        });
-        assert_eq!(status.code(), Some(0), "{args:?}");
+        ends_well(&mut child);
     }
     assert!(agent.end_by("TERM").success());
 }

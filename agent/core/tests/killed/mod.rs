@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use forebay_core::effect::{Effect, Input, Opened};
-use forebay_core::import::ImportRecord;
+use forebay_core::import::{ImportRecord, SessionNo};
 use forebay_core::ingest::Router;
 use forebay_core::log::block::{Body, Record};
 use forebay_core::log::decode::decode;
@@ -28,6 +28,16 @@ const DEADLINES_AT_ONCE: usize = 100;
 
 /// It was killed and has started again.
 pub(crate) struct Killed;
+
+/// The session of an import of which nothing was refused.
+pub(crate) fn imported(effect: Effect) -> SessionNo {
+    let Effect::Imported(_, answer) = effect else {
+        panic!("{effect:?}")
+    };
+    let imported = answer.unwrap();
+    assert!(imported.refused.is_empty());
+    imported.session
+}
 
 /// The process and its disk.
 pub(crate) struct Rig {

@@ -1,15 +1,10 @@
 //! Long answers, written piece by piece as the client takes them: columns stay columns
 //! until their bytes go out.
 //!
-//! Always holds: an answer that is not taken to its end in time is broken off, which
-//! the client sees. Bound: about [`PIECE_BYTES`] of text at a time, beside the columns.
-//! Knows no question.
+//! Bound: about [`PIECE_BYTES`] of text at a time, beside the columns. Knows no question.
 
 use std::collections::VecDeque;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -17,12 +12,9 @@ use bytes::Bytes;
 use forebay_core::json::{write_number, write_signed, write_unsigned};
 use forebay_core::units::EventTime;
 use forebay_core::utc;
-use http_body::Frame;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
 
-/// A piece is sent when it has become so long.
-const PIECE_BYTES: usize = 32 * 1024;
+use crate::sending::{self, InPieces, PIECE_BYTES};
 
 /// One column of an answer.
 #[derive(Debug, Clone)]
@@ -173,28 +165,27 @@ impl Part {
     }
 }
 
-/// A body that is written while it is taken.
+/// An answer, and how far it is written.
 #[derive(Debug)]
 struct Parts {
     parts: VecDeque<Part>,
     /// In the first of them.
     row: usize,
-    until: Instant,
-    /// Its share of what all answers may hold.
-    _held: Option<OwnedSemaphorePermit>,
 }
 
 /// The body of an answer, which has to be taken within `time`.
 pub(super) fn body(parts: Vec<Part>, time: Duration, held: OwnedSemaphorePermit) -> Body {
-    Body::new(Parts {
-        parts: parts.into(),
-        row: 0,
-        until: Instant::now() + time,
-        _held: Some(held),
-    })
+    sending::body(Parts::new(parts), time, held)
 }
 
 impl Parts {
+    fn new(parts: Vec<Part>) -> Self {
+        let parts = parts.into();
+        Self { parts, row: 0 }
+    }
+}
+
+impl InPieces for Parts {
     fn piece(&mut self) -> Option<Bytes> {
         let mut out = Vec::with_capacity(PIECE_BYTES + 1024);
         while out.len() < PIECE_BYTES {
@@ -211,24 +202,8 @@ impl Parts {
         }
         (!out.is_empty()).then(|| out.into())
     }
-}
 
-impl http_body::Body for Parts {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if Instant::now() > self.until && !self.parts.is_empty() {
-            self.parts.clear();
-            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
-        }
-        Poll::Ready(self.piece().map(|piece| Ok(Frame::data(piece))))
-    }
-
-    fn is_end_stream(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.parts.is_empty()
     }
 }
@@ -239,12 +214,7 @@ mod tests {
 
     fn whole(parts: Vec<Part>) -> (String, usize) {
         let mut all = Vec::new();
-        let mut body = Parts {
-            parts: parts.into(),
-            row: 0,
-            until: Instant::now(),
-            _held: None,
-        };
+        let mut body = Parts::new(parts);
         let mut pieces = 0;
         while let Some(piece) = body.piece() {
             all.extend_from_slice(&piece);
@@ -314,20 +284,5 @@ mod tests {
         assert_eq!(value["a"].as_array().map(Vec::len), Some(count as usize));
         assert_eq!(value["b"].as_array().map(Vec::len), Some(3));
         assert!(pieces > text.len() / (PIECE_BYTES + 1024), "{pieces}");
-    }
-
-    #[test]
-    fn an_answer_that_is_not_taken_is_broken_off() {
-        let mut body = Parts {
-            parts: vec![Part::text("x")].into(),
-            row: 0,
-            until: Instant::now() - Duration::from_secs(1),
-            _held: None,
-        };
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        let polled = http_body::Body::poll_frame(Pin::new(&mut body), &mut context);
-        assert!(matches!(polled, Poll::Ready(Some(Err(_)))));
-        let polled = http_body::Body::poll_frame(Pin::new(&mut body), &mut context);
-        assert!(matches!(polled, Poll::Ready(None)));
     }
 }

@@ -34,8 +34,6 @@ pub const QUERY_TIMEOUT_MS: u64 = 25_000;
 pub const ANSWERS_KIB_MAX: usize = 64 * 1024;
 /// How long a client may take until it has all of an answer, ms.
 pub const ANSWER_TIME_MS: u64 = 120_000;
-/// About how much text of an answer is in memory at a time.
-pub const PIECE_BYTES: usize = 32 * 1024;
 /// Queries that are computed at a time; others wait.
 pub const QUERIES_AT_A_TIME: usize = 2;
 /// Queries that may wait; one more is refused.

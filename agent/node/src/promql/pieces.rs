@@ -2,27 +2,17 @@
 //! values until their text goes out.
 //!
 //! Always holds: the pieces together are one object in Prometheus's form, the kind of the
-//! result before the result. An answer that is not taken to its end in time is broken off,
-//! which the client sees. Bound: about [`PIECE_BYTES`] of text at a time, beside the values.
-//! Knows no query.
+//! result before the result. Bound: about [`PIECE_BYTES`] of text at a time, beside the
+//! values. Knows no query.
 
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
-
-use axum::body::Body;
-use axum::body::Bytes;
-use http_body::Frame;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
+use bytes::Bytes;
 
 use super::answer::{Notes, metric, notes_after, point};
 use super::ast::Grid;
 use super::data::{Answer, Samples, Series};
 use super::labels::Labels;
-use super::limits::PIECE_BYTES;
 use super::text::{quoted, time};
+use crate::sending::{InPieces, PIECE_BYTES};
 
 /// An answer, and how far it is written.
 #[derive(Debug)]
@@ -212,60 +202,20 @@ impl Pieces {
             Answer::Scalar(_) | Answer::Text(_) => None,
         }
     }
-
-    /// The body of an answer, which has to be taken within `time`; `held` is kept that long.
-    pub fn body(mut self, time: Duration, held: OwnedSemaphorePermit) -> Body {
-        let first = self.piece();
-        if self.is_done() {
-            return Body::from(first.unwrap_or_default());
-        }
-        Body::new(Sending {
-            first,
-            pieces: self,
-            until: Instant::now() + time,
-            _held: held,
-        })
-    }
 }
 
-/// A body that is written while it is taken.
-#[derive(Debug)]
-struct Sending {
-    first: Option<String>,
-    pieces: Pieces,
-    until: Instant,
-    /// Its share of what all answers may hold.
-    _held: OwnedSemaphorePermit,
-}
-
-impl http_body::Body for Sending {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if Instant::now() > self.until && !self.is_end_stream() {
-            self.first = None;
-            self.pieces.next = Next::Nothing;
-            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
-        }
-        let piece = self.first.take().or_else(|| self.pieces.piece());
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece.into()))))
+impl InPieces for Pieces {
+    fn piece(&mut self) -> Option<Bytes> {
+        Self::piece(self).map(Bytes::from)
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.pieces.is_done()
+    fn is_done(&self) -> bool {
+        Self::is_done(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use tokio::sync::Semaphore;
-
     use super::*;
 
     fn whole(mut pieces: Pieces) -> (String, usize) {
@@ -392,46 +342,5 @@ mod tests {
         assert_eq!(first.len(), 15_000);
         assert_eq!(first[14_999], serde_json::json!([29_998, "29998"]));
         assert_eq!(values(1).expect("a list").len(), 20_000);
-    }
-
-    fn polled(body: &mut Body) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        http_body::Body::poll_frame(Pin::new(body), &mut context)
-    }
-
-    #[test]
-    fn what_is_not_taken_is_broken_off_and_gives_its_room_back() {
-        let room = Arc::new(Semaphore::new(1));
-        let held = || {
-            Arc::clone(&room)
-                .try_acquire_owned()
-                .expect("there is room")
-        };
-        let mut body = long().body(Duration::from_secs(60), held());
-        assert!(matches!(polled(&mut body), Poll::Ready(Some(Ok(_)))));
-        assert_eq!(room.available_permits(), 0, "until it has been taken");
-        drop(body);
-        assert_eq!(room.available_permits(), 1, "the client has gone");
-
-        let mut body = Body::new(Sending {
-            first: None,
-            pieces: long(),
-            until: Instant::now() - Duration::from_secs(1),
-            _held: held(),
-        });
-        assert!(matches!(polled(&mut body), Poll::Ready(Some(Err(_)))));
-        assert!(matches!(polled(&mut body), Poll::Ready(None)));
-    }
-
-    #[test]
-    fn a_short_answer_says_its_length() {
-        let room = Arc::new(Semaphore::new(1));
-        let held = Arc::clone(&room)
-            .try_acquire_owned()
-            .expect("there is room");
-        let short = Pieces::new(one(vec![Some(1.0)]), Grid::at(0), false, Notes::default());
-        let body = short.body(Duration::from_secs(60), held);
-        assert!(http_body::Body::size_hint(&body).exact().is_some());
-        assert_eq!(room.available_permits(), 1, "nothing is held for it");
     }
 }

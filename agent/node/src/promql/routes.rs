@@ -19,6 +19,7 @@ use super::error::QueryError;
 use super::form::Form;
 use super::limits::ANSWER_TIME_MS;
 use super::source::Source;
+use crate::sending;
 
 /// The version of Prometheus whose rules are followed, as clients ask for it.
 pub const COMPATIBLE: &str = "3.0.0";
@@ -62,7 +63,7 @@ fn answered(result: Result<String, QueryError>) -> Response {
 fn sent(result: Result<Ready, QueryError>) -> Response {
     match result {
         Ok(Ready { pieces, held }) => {
-            let body = pieces.body(Duration::from_millis(ANSWER_TIME_MS), held);
+            let body = sending::body(pieces, Duration::from_millis(ANSWER_TIME_MS), held);
             ([(CONTENT_TYPE, "application/json")], body).into_response()
         }
         Err(error) => answered(Err(error)),

@@ -43,6 +43,36 @@ enum Step {
     Watermark(Option<&'static str>, i64),
 }
 
+/// Gives an engine a step in words: `a x 5` a reading, `W 5` or `W a 5` a watermark, `clock 5`,
+/// `p 5` a heartbeat of table `p`, `end`.
+fn give(engine: &mut Engine, step: &str, rows: &mut Rows) {
+    let parts: Vec<&str> = step.split(' ').collect();
+    let number = |text: &str| EventTime(text.parse().expect("a number"));
+    match parts[..] {
+        ["end"] => engine.finish(rows),
+        ["clock", time] => engine.on_clock(number(time), rows),
+        ["W", time] => engine.on_watermark(None, number(time), rows),
+        ["W", device, time] => engine.on_watermark(Some(device), number(time), rows),
+        ["p", time] => {
+            let heartbeat = Change {
+                table: 0,
+                key: "",
+                time: number(time).0,
+                row: None,
+                is_heartbeat: true,
+            };
+            engine.on_change(&heartbeat.as_written("p"), rows);
+        }
+        [device, channel, time] => {
+            let series = engine.series(device, channel).expect("a short name");
+            let mut batch = Batch::new();
+            batch.push(series, number(time), Some(1.0), None);
+            engine.on_batch(&batch, rows);
+        }
+        _ => panic!("{step}"),
+    }
+}
+
 /// A config without windows.
 fn joins(out_of_order: i64, joins: Vec<JoinSpec>) -> EngineConfig {
     let table = |name| TableSpec {

@@ -37,25 +37,11 @@ fn words(view: &RowView<'_>) -> String {
     format!("{} {key} {mark}{left} {right}", view.time().0)
 }
 
-/// Steps in words: `a x 5` a reading, `W 5` or `W a 5` a watermark, `clock 5`, `end`.
+/// Steps in words, as [`give`] takes them.
 fn told_by(engine: &mut Engine, steps: &str) -> Vec<String> {
     let mut rows = Rows::new();
     for step in steps.split(", ") {
-        let parts: Vec<&str> = step.split(' ').collect();
-        let number = |text: &str| EventTime(text.parse().expect("a number"));
-        match parts[..] {
-            ["end"] => engine.finish(&mut rows),
-            ["clock", time] => engine.on_clock(number(time), &mut rows),
-            ["W", time] => engine.on_watermark(None, number(time), &mut rows),
-            ["W", device, time] => engine.on_watermark(Some(device), number(time), &mut rows),
-            [device, channel, time] => {
-                let series = engine.series(device, channel).expect("a short name");
-                let mut batch = Batch::new();
-                batch.push(series, number(time), Some(1.0), None);
-                engine.on_batch(&batch, &mut rows);
-            }
-            _ => panic!("{step}"),
-        }
+        give(engine, step, &mut rows);
     }
     engine.views(&rows).map(|view| words(&view)).collect()
 }

@@ -2,44 +2,18 @@
 //! known, and how far, is asked of each side by itself.
 
 use super::*;
-use crate::change::ChangeOp;
 use crate::engine::config::{KeyColumn, KeySpec, WindowSpec};
 use crate::engine::tests::{tumbling, window};
 
-/// Steps in words: `a x 5` a reading, `W 5` a watermark, `clock 5`, `p a 5` a heartbeat of
-/// table `p`.
+/// What each step brings; steps in words, as [`give`] takes them.
 fn told(config: &EngineConfig, steps: &str) -> Vec<Vec<String>> {
     let mut engine = Engine::new(config);
-    let give = |step: &str| {
+    let brought = |step: &str| {
         let mut rows = Rows::new();
-        let parts: Vec<&str> = step.split(' ').collect();
-        let number = |text: &str| EventTime(text.parse().expect("a number"));
-        match parts[..] {
-            ["clock", time] => engine.on_clock(number(time), &mut rows),
-            ["W", time] => engine.on_watermark(None, number(time), &mut rows),
-            ["p", time] => {
-                let heartbeat = crate::change::Change {
-                    table: "p".into(),
-                    op: ChangeOp::Heartbeat,
-                    key: "".into(),
-                    time: number(time),
-                    before: None,
-                    after: None,
-                    position: None,
-                };
-                engine.on_change(&heartbeat, &mut rows);
-            }
-            [device, channel, time] => {
-                let series = engine.series(device, channel).expect("a short name");
-                let mut batch = Batch::new();
-                batch.push(series, number(time), Some(1.0), None);
-                engine.on_batch(&batch, &mut rows);
-            }
-            _ => panic!("{step}"),
-        }
+        give(&mut engine, step, &mut rows);
         engine.views(&rows).map(|view| short(&view)).collect()
     };
-    steps.split(", ").map(give).collect()
+    steps.split(", ").map(brought).collect()
 }
 
 /// Stream, time, and what stands on both sides of a row of a join.
