@@ -18,7 +18,7 @@ fn source() -> &'static str {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
         let file = target
             .expect("a folder of the target")
-            .join("npm/axe-core/axe.min.js");
+            .join("npm/axe-core/package/axe.min.js");
         std::fs::read_to_string(&file).unwrap_or_else(|error| {
             panic!(
                 "{}: {error}. axe-core of npm looks at the page: run `cargo xtask setup`",

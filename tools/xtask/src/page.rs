@@ -7,12 +7,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
-use crate::cargo::{run as run_command, target_dir};
+use crate::cargo::target_dir;
+use crate::npm;
 use crate::report::{Failed, Report};
 use crate::workspace::Workspace;
 
@@ -54,35 +54,8 @@ pub(crate) fn run(ws: &Workspace, report: &mut Report, check: bool) -> Result<()
 /// Unpacks the package below the target folder; gives where, and npm's integrity.
 fn fetch(ws: &Workspace) -> Result<(PathBuf, String), String> {
     let dir = target_dir(ws.root())?.join("page-npm");
-    // What an earlier run left there is not what is checked.
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let wanted = format!("{PACKAGE}@{VERSION}");
-    let output = Command::new("npm")
-        .args(["pack", "--json", "--ignore-scripts", &wanted])
-        .current_dir(&dir)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| {
-            format!("`npm` does not run: {error}. On Debian or Ubuntu: sudo apt-get install npm")
-        })?;
-    if !output.status.success() {
-        return Err(format!("`npm pack {wanted}` ended with {}", output.status));
-    }
-    let said = String::from_utf8_lossy(&output.stdout);
-    let integrity = member(&said, "integrity").ok_or("npm names no integrity")?;
-    let archive = member(&said, "filename").ok_or("npm names no file")?;
-    let mut command = Command::new("tar");
-    command.current_dir(&dir).args(["xzf", &archive]);
-    run_command(command)?;
-    Ok((dir.join("package"), integrity))
-}
-
-/// The text of a member of npm's JSON: neither name nor text has a quote in it.
-fn member(json: &str, name: &str) -> Option<String> {
-    let (_, rest) = json.split_once(&format!("\"{name}\":"))?;
-    rest.split('"').nth(1).map(String::from)
+    let unpacked = npm::unpack(&dir, &format!("{PACKAGE}@{VERSION}"))?;
+    Ok((unpacked.folder, unpacked.integrity))
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -183,13 +156,5 @@ mod tests {
         assert_eq!(good, Ok(()));
         let said = bad.expect_err("another file");
         assert!(said.starts_with("uPlot.min.css has the SHA-256"), "{said}");
-    }
-
-    #[test]
-    fn members_of_what_npm_says_are_found() {
-        let said = "[\n {\"id\": \"uplot@1\",\n \"integrity\": \"sha512-ab==\",\n \"filename\":\"u.tgz\"}]";
-        assert_eq!(member(said, "integrity").as_deref(), Some("sha512-ab=="));
-        assert_eq!(member(said, "filename").as_deref(), Some("u.tgz"));
-        assert_eq!(member(said, "license"), None);
     }
 }

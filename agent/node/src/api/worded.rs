@@ -2,7 +2,8 @@
 //! else: this puts a problem that says what to change in its place.
 //!
 //! Always holds: answers of routes, which all pass the guard and have its headers, go
-//! through unchanged. Bound: one short answer per connection. Knows no route.
+//! through unchanged; so does a piece of a body, which is no whole head of hyper's own.
+//! Bound: one short answer per connection. Knows no route.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,8 +16,11 @@ use super::problem::{Kind, Problem};
 
 /// A header that the guard gives each answer.
 const OURS: &[u8] = b"x-content-type-options";
-/// How an answer that refuses something begins.
+/// How an answer that refuses something begins, and how one without a body ends.
 const REFUSAL: &[u8] = b"HTTP/1.1 4";
+const END: &[u8] = b"\r\n\r\n";
+/// More than hyper says by itself: status, length, date, and that it closes.
+const REFUSAL_BYTES_MAX: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -37,8 +41,11 @@ impl<S> Worded<S> {
 
 /// What is to be said in place of `bytes`, where hyper wrote them.
 fn worded(bytes: &[u8]) -> Option<Vec<u8>> {
-    let is_ours = bytes.windows(OURS.len()).any(|part| part == OURS);
-    if !bytes.starts_with(REFUSAL) || is_ours {
+    let is_whole = bytes.len() <= REFUSAL_BYTES_MAX && bytes.ends_with(END);
+    if !bytes.starts_with(REFUSAL) || !is_whole {
+        return None;
+    }
+    if bytes.windows(OURS.len()).any(|part| part == OURS) {
         return None;
     }
     let status = std::str::from_utf8(bytes.get(9..12)?).ok()?;
@@ -145,6 +152,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Worded<S> {
 mod tests {
     use super::*;
 
+    /// A refusal of so many bytes.
+    fn padded(bytes: usize) -> String {
+        let head = "HTTP/1.1 431 Too Large\r\ndate: ";
+        let rest = bytes - head.len() - END.len();
+        format!("{head}{}\r\n\r\n", "x".repeat(rest))
+    }
+
     #[test]
     fn what_hyper_says_is_put_into_words_and_nothing_else_is() {
         for (name, bytes, status) in [
@@ -162,6 +176,10 @@ mod tests {
             ),
             ("good", "HTTP/1.1 200 OK\r\n\r\n", ""),
             ("a body", "{\"status\":431}", ""),
+            ("a body of such lines", "HTTP/1.1 431 Too Large\r\nx", ""),
+            ("a long one", &padded(REFUSAL_BYTES_MAX + 1), ""),
+            ("limit", &padded(REFUSAL_BYTES_MAX), "431"),
+            ("limit - 1", &padded(REFUSAL_BYTES_MAX - 1), "431"),
             ("cut", "HTTP/1.1 4", ""),
             ("another", "HTTP/1.1 418 I'm a teapot\r\n\r\n", ""),
             ("nothing", "", ""),
