@@ -524,8 +524,11 @@ fn is_filling(live: &Live, whole_bytes: u64) -> bool {
 /// Whether it takes more memory than `most` and came to that slowly: there is time to seal it
 /// early. Where readings are few, blocks are small, and each takes several times its bytes.
 fn is_heavy(live: &Live, most: u64) -> bool {
-    let memory = live.memory_bytes();
-    memory > most && (memory as f64) < SLOW_MEMORY_PER_S * live.since.elapsed().as_secs_f64()
+    is_slow_and_large(live.memory_bytes(), live.since.elapsed(), most)
+}
+
+fn is_slow_and_large(memory: u64, age: Duration, most: u64) -> bool {
+    memory > most && (memory as f64) < SLOW_MEMORY_PER_S * age.as_secs_f64()
 }
 
 fn has_small_blocks(live: &Live) -> bool {
@@ -568,5 +571,29 @@ fn not_created(error: &OpenError) -> StoreError {
         doing: "begin a generation",
         said: error.to_string(),
         no_space: matches!(error, OpenError::System { no_space: true, .. }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_sealed_early_when_it_is_large_and_came_slowly() {
+        let most = SLOW_MEMORY_MAX;
+        // At the rate that is no longer slow, it takes so long to be one byte too large.
+        let at_rate = Duration::from_secs_f64((most + 1) as f64 / SLOW_MEMORY_PER_S);
+        let hour = Duration::from_secs(3600);
+        let tick = Duration::from_micros(1);
+        for (name, memory, age, want) in [
+            ("memory: limit - 1", most - 1, hour, false),
+            ("memory: limit", most, hour, false),
+            ("memory: limit + 1", most + 1, hour, true),
+            ("rate: limit - 1", most + 1, at_rate + tick, true),
+            ("rate: limit + 1", most + 1, at_rate - tick, false),
+            ("at once", most + 1, Duration::ZERO, false),
+        ] {
+            assert_eq!(is_slow_and_large(memory, age, most), want, "{name}");
+        }
     }
 }
