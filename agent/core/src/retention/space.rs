@@ -264,6 +264,10 @@ impl Retention {
     ) {
         if first.0 <= self.dropped.of(at).counted_to {
             self.dropped.kept_from(at, end, came);
+            // A start that knew of no segment took them for what is not sealed yet: a topic
+            // that they fill would wait for ever.
+            self.topic(at.topic).live.sealed(at.partition, end);
+            self.dirty = true;
         }
     }
 

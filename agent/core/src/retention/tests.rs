@@ -671,6 +671,14 @@ impl Model {
                 let names = [(READINGS, "readings".into())];
                 let space = config(self.policy);
                 self.retention = Retention::new(space, names, (&opened, &meta), |_| None, now(0));
+                // Whoever reads finds nothing before what is kept.
+                let counted = self.retention.counts(AT).counted_to;
+                let first = self.segments.first();
+                let first = first.map_or(self.sealed_to, |s| s.ranges[0].first.0);
+                if counted < first {
+                    let gone = (Offset(counted), Offset(first));
+                    self.retention.not_found(AT, gone, None);
+                }
             }
         }
     }
