@@ -110,6 +110,7 @@ impl Hopping {
         let wants = self.wants;
         let key = &mut self.keys[slot as usize];
         // What was due up to here is written; a late reading now writes for itself.
+        let went_back = watermark < key.left_to;
         key.left_to = watermark;
         let pane = pane_of(&mut key.panes, pane_at, wants);
         if fed.part.is_none() && !is_null(given.value) {
@@ -142,6 +143,11 @@ impl Hopping {
                 // All windows from here on are open, and later.
                 break;
             }
+        }
+        if went_back {
+            // The clock had been wrong: windows that had left are before us again.
+            let next = self.next_close(common, &self.keys[slot as usize]);
+            common.timers.sooner(given.scope, next.unwrap_or(i64::MAX));
         }
         if self.final_at(common, oldest) > watermark {
             Taken::All

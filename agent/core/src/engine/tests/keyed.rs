@@ -490,3 +490,36 @@ fn between_two_windows_no_reading_waits() {
         assert_eq!(engine.counters().late_all, want, "{name}");
     }
 }
+
+/// Windows that had left before the clock went back leave again, with no restart as with
+/// one.
+#[test]
+fn windows_that_had_left_before_the_clock_went_back_leave_again() {
+    let columns = [column(0, "floor"), column(0, "building")];
+    let mut hops = keyed("w0", hopping(13, 1, 0), KeySpec::NONE, &columns);
+    hops.emit = Emit::FinalOnly;
+    let config = with_tables(vec![hops], (7, 6));
+    let row = Some(r#"{"building":"north","floor":1}"#);
+    let given = [
+        Given::ClockLost,
+        Given::Change(0, "a", 37, row),
+        Given::Reading(("a", "x", 42, Some(0))),
+        Given::Reading(("a", "x", 12, Some(0))),
+        Given::Clock(12),
+        Given::Reading(("a", "x", 17, Some(0))),
+        Given::Watermark(None, 23),
+    ];
+    let told = |restarts: bool| {
+        let (mut run, mut kept) = (Run::new(&config), Kept::new());
+        for given in &given {
+            run.give(given, 1);
+            if restarts {
+                run.restart(&mut kept);
+            }
+        }
+        run.out
+    };
+    let rows = told(false);
+    assert_eq!(rows.len(), 5, "[0, 13) to [4, 17): {rows:?}");
+    assert_eq!(told(true), rows);
+}
