@@ -31,9 +31,22 @@ pub(super) async fn resolve(app: &App, given: &Given) -> Result<Vec<CatalogEntry
     {
         return Ok(found);
     }
+    of(&*newest(app).await?)
+}
+
+/// The catalog as it is, or was [`CATALOG_AGE_MAX`] ago.
+pub(super) async fn recent(app: &App) -> Result<Arc<Catalog>, Problem> {
+    match app.catalog.get(Instant::now()) {
+        Some(catalog) => Ok(catalog),
+        None => newest(app).await,
+    }
+}
+
+/// The catalog as it is.
+pub(super) async fn newest(app: &App) -> Result<Arc<Catalog>, Problem> {
     let catalog = app.reads.catalog().await.map_err(ask::problem)?;
     app.catalog.keep(&catalog, Instant::now());
-    of(&catalog)
+    Ok(catalog)
 }
 
 /// The catalog as it was a moment ago: to make one costs the agent's loop time.

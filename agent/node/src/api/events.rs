@@ -41,7 +41,7 @@ impl Narrow {
                 let known: Vec<&str> = names.0.values().map(String::as_str).collect();
                 let detail = format!(
                     "no device is called \"{}\": give a uid of sixteen hexadecimal digits, or a \
-                     name of the config: {}",
+                     name: {}",
                     shown(name),
                     crate::config::error::list(known)
                 );

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use forebay_core::follow::{FollowFrom, FollowRequest};
 use forebay_core::limits::{FOLLOW_LINES_MAX, FOLLOWERS_MAX};
 use forebay_core::log::topic::READINGS;
-use forebay_core::query::Query;
+use forebay_core::query::{Names, Query};
 use forebay_core::units::{Span, TopicId};
 use http_body::Frame;
 use serde_json::Value;
@@ -32,12 +32,14 @@ use super::given::Given;
 use super::limits::{HEARTBEAT, RETRY_MS};
 use super::places::{Place, Start};
 use super::problem::{Kind, Problem};
-use super::{App, ask};
+use super::{App, ask, channels, names};
 use crate::agent::questions;
 
 /// What the streams of one client share.
 struct Client {
     app: Arc<App>,
+    /// Of devices, as they were when it began.
+    names: Names,
     narrow: Narrow,
     /// Behind what was handed to the client; held until it has room for more, so that no
     /// id overtakes the events of another stream.
@@ -60,7 +62,8 @@ pub(super) async fn stream(
     let permit = permit.map_err(|_| {
         Problem::busy("as many streams are followed as streams in [api] lets: end one of them")
     })?;
-    let narrow = Narrow::new(&given, &app.names)?;
+    let known = names::with_recorded(&app.names, &*channels::newest(&app).await?);
+    let narrow = Narrow::new(&given, &known)?;
     let mut begun = Vec::new();
     for name in names {
         let (from, topic) = start.of(&name);
@@ -70,6 +73,7 @@ pub(super) async fn stream(
     let places = begun.iter().map(|(place, _)| place.clone()).collect();
     let client = Arc::new(Client {
         app,
+        names: known,
         narrow,
         places: Mutex::new(places),
         out,
@@ -206,7 +210,7 @@ impl Client {
             &mut places,
             at,
             answer,
-            (&self.narrow, &self.app.names),
+            (&self.narrow, &self.names),
             &mut out,
         );
         go_on(&mut places[at], answer, "next");

@@ -18,11 +18,11 @@ use forebay_core::utc;
 use serde_json::json;
 
 use super::accept::{Form, form};
-use super::channels::{keys, resolve};
+use super::channels::{keys, recent, resolve};
 use super::cursor::Cursor;
 use super::endpoints::{READINGS, ROLLING, ROLLUPS, ROWS};
 use super::given::Given;
-use super::names::named;
+use super::names;
 use super::parts::{Column, Part, body};
 use super::problem::{Kind, Problem};
 use super::time::span_text;
@@ -533,6 +533,7 @@ pub(super) async fn rows(
         range: range.clone(),
         rows_max: given.count("limit").unwrap_or(1),
     };
+    let names = names::with_recorded(&app.names, &*recent(&app).await?);
     let got = app.reads.rows(want).await.map_err(ask::problem)?;
     drop(place);
     let next = got
@@ -542,7 +543,7 @@ pub(super) async fn rows(
     let lines = got
         .lines
         .into_iter()
-        .map(|line| match named(&line, &app.names) {
+        .map(|line| match names::named(&line, &names) {
             std::borrow::Cow::Borrowed(_) => line,
             std::borrow::Cow::Owned(named) => named.into(),
         });

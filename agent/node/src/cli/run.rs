@@ -74,10 +74,6 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
-    say(&format!(
-        "gateway {name} is running; ask it with: forebay status --socket {}",
-        agent.socket().display()
-    ));
     let api = match &config.api {
         None => None,
         Some(api) => {
@@ -87,6 +83,10 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
             }
         }
     };
+    say(&format!(
+        "gateway {name} is running; ask it with: forebay status --socket {}",
+        agent.socket().display()
+    ));
     if let Some(page) = api.as_ref().and_then(Api::page) {
         say(&format!("page: {page}"));
     }

@@ -9,6 +9,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 const BUFFER_BYTES: usize = 256 * 1024;
+/// As many links as the kernel follows.
+const LINKS_MAX: usize = 40;
 
 /// The way to one output.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ impl Output {
         match fs::canonicalize(path).and_then(|real| Ok((fs::metadata(&real)?, real))) {
             Ok((found, _)) if !found.is_file() => Self::AsItStands(path.to_path_buf()),
             Ok((_, real)) => Self::file(real),
-            Err(_) => Self::file(path.to_path_buf()),
+            Err(_) => Self::file(behind_links(path)),
         }
     }
 
@@ -84,6 +86,18 @@ impl Output {
     }
 }
 
+/// The name that a chain of links ends with, though nothing has it yet.
+fn behind_links(path: &Path) -> PathBuf {
+    let mut at = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let Ok(to) = fs::read_link(&at) else {
+            return at;
+        };
+        at = at.parent().unwrap_or(Path::new("")).join(to);
+    }
+    path.to_path_buf()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -131,6 +145,20 @@ mod tests {
         let folder = Output::new(dir.path());
         folder.open().map(drop).expect_err("nor is a folder");
         assert!(dir.path().is_dir());
+    }
+
+    #[test]
+    fn a_link_to_nothing_yet_stays_a_link_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+        symlink("second", &first).unwrap();
+        symlink("real", &second).unwrap();
+        write(&first, "new");
+        assert_eq!(fs::read_link(&second).unwrap(), Path::new("real"));
+        assert_eq!(fs::read_to_string(dir.path().join("real")).unwrap(), "new");
+        let round = dir.path().join("round");
+        symlink("round", &round).unwrap();
+        assert_eq!(behind_links(&round), round, "it has no end");
     }
 
     #[test]

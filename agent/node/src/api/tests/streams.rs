@@ -49,6 +49,12 @@ fn a_stream_goes_on_behind_the_last_event() {
         let path = "/api/v1/stream?stream=readings&channel=pressure";
         let narrow = events(&rig, path, &last, 1).await;
         assert_eq!(narrow[0].1["row"]["channel"], "pressure");
+        // One of which the config says nothing is called as it was recorded.
+        rig.import("attic", "humidity", 2).await;
+        let path = "/api/v1/stream?stream=readings&device=attic&from=beginning";
+        let recorded = events(&rig, path, "", 2).await;
+        assert_eq!(recorded[1].1["row"]["device"], "attic");
+        assert_eq!(recorded[1].1["row"]["channel"], "humidity");
         rig.end().await;
     });
 }
