@@ -45,8 +45,8 @@ fn two_hundred_devices_are_heard_and_told_each_for_itself() {
     assert_eq!(answers.len() as u64, DEVICES / 10);
     for (id, answer) in answers {
         let answer = answer.expect("it is taken");
-        assert_eq!(answer["applied"], true, "{answer}");
-        assert_eq!(answer["uid"], format!("{:016x}", id.0));
+        assert_eq!(answer.object()["applied"], true, "{answer}");
+        assert_eq!(answer.object()["uid"], format!("{:016x}", id.0));
     }
     let list = world.gateway.devices(world.now);
     for device in list["devices"].as_array().expect("a list") {

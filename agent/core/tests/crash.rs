@@ -124,7 +124,8 @@ impl Lab {
         self.rig.input(Input::Query(QueryId(1), Query::Status));
         while let Some(effect) = self.rig.gateway.poll_effect() {
             if let Effect::Answer(_, answer) = effect {
-                let status = answer.unwrap();
+                let reply = answer.unwrap();
+                let status = reply.object();
                 self.same += status["rows_same"].as_u64().unwrap();
                 self.different += status["rows_different"].as_u64().unwrap();
                 self.restored += status["start"]["engines_restored"].as_u64().unwrap();
@@ -207,9 +208,10 @@ fn a_clean_stop_leaves_nothing_to_replay() {
     run.go();
     assert_eq!(run.lines(), want);
     run.rig.input(Input::Query(QueryId(1), Query::Status));
-    let Some(Effect::Answer(_, Ok(status))) = run.rig.gateway.poll_effect() else {
+    let Some(Effect::Answer(_, Ok(reply))) = run.rig.gateway.poll_effect() else {
         panic!("status is answered at once");
     };
+    let status = reply.object();
     assert_eq!(status["start"]["engines_restored"], 1, "{status}");
     assert_eq!(status["start"]["readings_replayed"], 0, "{status}");
 }

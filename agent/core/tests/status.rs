@@ -78,7 +78,7 @@ fn answers(rig: &mut Rig) -> Vec<(QueryId, Value)> {
     let mut out = Vec::new();
     while let Some(effect) = rig.gateway.poll_effect() {
         if let Effect::Answer(id, answer) = effect {
-            out.push((id, answer.unwrap()));
+            out.push((id, answer.unwrap().into_value()));
         }
     }
     out

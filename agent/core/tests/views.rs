@@ -15,7 +15,7 @@ use forebay_core::ingest::Router;
 use forebay_core::log::topic::READINGS;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::{Gateway, Pipelines};
-use forebay_core::query::{Answer, Query};
+use forebay_core::query::{Query, Reply};
 use forebay_core::store::memory::{Crash, MemoryStore};
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::topics::TopicTable;
@@ -94,7 +94,7 @@ struct Lab {
     rig: Rig,
     imports: u64,
     session: Option<SessionNo>,
-    answers: Vec<Answer>,
+    answers: Vec<Result<Value, String>>,
 }
 
 impl Run for Lab {
@@ -109,7 +109,7 @@ impl Run for Lab {
     fn act(&mut self, effect: Effect) -> Result<(), Killed> {
         match effect {
             Effect::Imported(_, answer) => self.session = Some(answer.unwrap().session),
-            Effect::Answer(_, answer) => self.answers.push(answer),
+            Effect::Answer(_, answer) => self.answers.push(answer.map(Reply::into_value)),
             Effect::Remove(segments) => self.rig.store.remove(&segments).unwrap(),
             Effect::Note(_) => {}
             Effect::Commit(..)
@@ -171,14 +171,14 @@ impl Lab {
         }
     }
 
-    fn ask(&mut self, query: Query) -> Answer {
+    fn ask(&mut self, query: Query) -> Result<Value, String> {
         self.answers.clear();
         self.rig.input(Input::Query(QueryId(9), query));
         // No step is counted for what is answered at once.
         let mut rest = Vec::new();
         while let Some(effect) = self.rig.gateway.poll_effect() {
             if let Effect::Answer(_, answer) = effect {
-                self.answers.push(answer);
+                self.answers.push(answer.map(Reply::into_value));
             } else {
                 rest.push(effect);
             }

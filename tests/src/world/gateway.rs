@@ -162,7 +162,7 @@ impl WorldGateway {
             }
         }
         let answer = said.expect("it is answered at once");
-        answer.expect("it is no error")
+        answer.expect("it is no error").into_value()
     }
 
     /// Asks about a device; the answer comes among [`WorldGateway::answers`].

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use forebay_core::devices::{DeviceRequest, SetRequest};
 use forebay_core::effect::QueryId;
-use forebay_core::query::Answer;
+use forebay_core::query::{Answer, Reply};
 
 use super::dice::Dice;
 
@@ -53,10 +53,10 @@ impl Operator {
     pub fn hear(&mut self, id: QueryId, answer: &Answer) {
         let asked = self.waiting.remove(&id);
         assert!(asked.is_some(), "nobody waits for this: {id:?} {answer:?}");
-        let what = match answer {
-            Ok(answer) if answer["applied"] == true => "settings applied",
-            Ok(answer) if answer["applied"] == false => "settings kept",
-            Ok(answer) if answer["done"] == true => "command done",
+        let what = match answer.as_ref().map(Reply::object) {
+            Ok(object) if object["applied"] == true => "settings applied",
+            Ok(object) if object["applied"] == false => "settings kept",
+            Ok(object) if object["done"] == true => "command done",
             Ok(_) => "device shown",
             Err(_) => "refused",
         };

@@ -16,7 +16,7 @@ use forebay_core::log::key::TopicPartition;
 use forebay_core::log::topic::DERIVED_FIRST;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::Query;
+use forebay_core::query::{Query, Reply};
 use forebay_core::store::memory::{Crash, MemoryDisk, MemoryStore};
 use forebay_core::store::{Store as _, WriteBatch};
 use forebay_core::units::{EventTime, LogId, Mono, Now, Offset, Span};
@@ -195,7 +195,7 @@ impl Steps {
                     assert_eq!(answer.refused, [], "nor with a part of it");
                     (self.answered, self.session) = (true, Some(answer.session));
                 }
-                Effect::Answer(_, answer) => self.status = answer.ok(),
+                Effect::Answer(_, answer) => self.status = answer.ok().map(Reply::into_value),
                 Effect::Planned(..) => panic!("nobody asked for a plan"),
                 Effect::ChangesDurable { position, .. } => self.confirm(&position),
                 Effect::SourceStart { position, .. } => {

@@ -195,7 +195,7 @@ impl Commands {
         if asker.left == 0
             && let Some(asker) = self.askers.remove(&id)
         {
-            actions.push(DeviceAction::Answer(id, Ok(asker.done)));
+            actions.push(DeviceAction::Answer(id, Ok(asker.done.into())));
         }
     }
 

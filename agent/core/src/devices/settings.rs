@@ -126,7 +126,7 @@ impl Settings {
             for mut wait in self.waits.extract_if(.., over) {
                 let answer = if has {
                     wait.answer["applied"] = json!(true);
-                    Ok(wait.answer)
+                    Ok(wait.answer.into())
                 } else {
                     Err(format!(
                         "{} refused version {version} of its settings: they are kept, and not \
@@ -208,7 +208,7 @@ impl Settings {
         for mut wait in self.waits.extract_if(.., which) {
             wait.answer["applied"] = json!(false);
             wait.answer["note"] = json!(format!("kept; {why}"));
-            actions.push(DeviceAction::Answer(wait.id, Ok(wait.answer)));
+            actions.push(DeviceAction::Answer(wait.id, Ok(wait.answer.into())));
         }
     }
 }

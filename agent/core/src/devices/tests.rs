@@ -13,6 +13,7 @@ use crate::limits::{
     COMMAND_EACH_US, COMMAND_SENDS_MAX, COMMANDS_PER_DEVICE_MAX, CONFIG_EACH_US, CONFIG_SENDS_MAX,
     DEVICE_ANSWER_US, PORT_NOTE_EACH_US, SETS_WAITING_MAX,
 };
+use crate::query::Reply;
 
 const UID: DeviceUid = DeviceUid([7; 8]);
 const NAME: &str = "0707070707070707";
@@ -137,7 +138,7 @@ impl Bench {
     }
 
     /// Does what is due; gives what the device on `port` was told, and the answers.
-    fn act(&mut self, port: u32) -> (Vec<Told>, Vec<(u64, Answer)>) {
+    fn act(&mut self, port: u32) -> (Vec<Told>, Vec<(u64, Result<Value, String>)>) {
         self.devices.on_deadline(Mono(self.now));
         let (mut told, mut answers, mut config) = (Vec::new(), Vec::new(), Vec::new());
         for action in self.devices.take_actions() {
@@ -156,7 +157,9 @@ impl Bench {
                         other => panic!("{other:?}"),
                     });
                 }
-                DeviceAction::Answer(id, answer) => answers.push((id.0, answer)),
+                DeviceAction::Answer(id, answer) => {
+                    answers.push((id.0, answer.map(Reply::into_value)))
+                }
                 DeviceAction::Note(_) | DeviceAction::Dismiss(_) | DeviceAction::Log { .. } => {}
             }
         }
@@ -185,7 +188,7 @@ impl Bench {
     }
 }
 
-fn why(answer: &Answer) -> &str {
+fn why(answer: &Result<Value, String>) -> &str {
     answer.as_ref().expect_err("it failed")
 }
 

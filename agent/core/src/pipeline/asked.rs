@@ -4,7 +4,7 @@
 use super::{Gateway, Reader, status};
 use crate::effect::{Effect, QueryId};
 use crate::limits::QUERIES_MAX;
-use crate::query::{Asks, ChannelName, ChannelQuery, Job, Query};
+use crate::query::{Asks, ChannelName, ChannelQuery, Job, Query, Reply};
 use crate::units::Mono;
 
 impl Gateway {
@@ -17,18 +17,18 @@ impl Gateway {
                 }
                 return;
             }
-            Query::DeadLetters => Err(Ok(self.dead_letters())),
+            Query::DeadLetters => Err(Ok(self.dead_letters().into())),
             Query::RetryDeadLetters { destination } => {
                 Err(self.retry_dead_letters(destination.as_deref()))
             }
-            Query::Views => Err(Ok(self.views_answer())),
+            Query::Views => Err(Ok(self.views_answer().into())),
             Query::RebuildView { name, from } => Err(self.rebuild_view(name, *from, now)),
             Query::DropView { stream } => Err(self.drop_view(stream, now)),
             Query::Follow(request) => match self.start_follow(id, request, now) {
                 Ok(()) => return,
                 Err(text) => Err(Err(text)),
             },
-            Query::Tables => Err(Ok(self.tables_answer())),
+            Query::Tables => Err(Ok(self.tables_answer().into())),
             Query::Table { table, key, at } => {
                 match self.start_table_rows(id, (table, key.as_deref()), *at) {
                     Ok(()) => return,
@@ -81,7 +81,8 @@ impl Gateway {
             Some((at, from, _)) => self.fetch(at, from, Reader::Query(id)),
             None => {
                 if let Some(job) = self.queries.remove(&id) {
-                    self.effects.push_back(Effect::Answer(id, job.finish()));
+                    self.effects
+                        .push_back(Effect::Answer(id, job.finish().map(Reply::from)));
                 }
             }
         }

@@ -2,12 +2,13 @@
 //! what that wants goes out, and requests are answered.
 
 use forebay_wire::ids::DeviceUid;
-use serde_json::Value;
+use serde_json::json;
 
 use super::{Gateway, device_view};
 use crate::devices::{DeviceAction, DeviceRequest, SetRequest};
 use crate::effect::{Effect, Note, QueryId};
 use crate::link::session::Session;
+use crate::query::{Reply, Written};
 use crate::units::{Mono, PortId};
 
 /// Devices that an error names.
@@ -19,7 +20,7 @@ impl Gateway {
             DeviceRequest::List => Some(Ok(self.device_list(now))),
             DeviceRequest::Show { device } => {
                 let uid = self.known_device(device);
-                Some(uid.map(|uid| device_view::whole(self, uid, now)))
+                Some(uid.map(|uid| device_view::whole(self, uid, now).into()))
             }
             DeviceRequest::Set(SetRequest { device, .. })
             | DeviceRequest::Identify { device, .. }
@@ -36,7 +37,7 @@ impl Gateway {
         self.effects.extend(answer);
     }
 
-    fn device_list(&self, now: Mono) -> Value {
+    fn device_list(&self, now: Mono) -> Reply {
         let said = self.devices.iter().map(|(uid, _)| uid);
         let mut uids: Vec<_> = self
             .ledger
@@ -46,14 +47,11 @@ impl Gateway {
             .collect();
         uids.sort_unstable();
         uids.dedup();
-        let devices = uids.into_iter();
-        let devices = devices.map(|uid| device_view::whole(self, uid, now));
-        // By itself: `json!` would copy what it is given, megabytes of hundreds of devices.
-        Value::Object(
-            [("devices".into(), devices.collect())]
-                .into_iter()
-                .collect(),
-        )
+        let mut devices = Written::default();
+        for uid in uids {
+            devices.push(&device_view::whole(self, uid, now));
+        }
+        Reply::from(json!({})).with("devices", devices)
     }
 
     fn known_device(&self, device: &str) -> Result<DeviceUid, String> {

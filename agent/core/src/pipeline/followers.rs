@@ -121,7 +121,7 @@ impl Gateway {
             FollowNext::Wait => {}
             FollowNext::Done => {
                 if let Some(follow) = self.followers.remove(&id) {
-                    let answer = Ok(follow.finish(&heads));
+                    let answer = Ok(follow.finish(&heads).into());
                     self.effects.push_back(Effect::Answer(id, answer));
                 }
             }

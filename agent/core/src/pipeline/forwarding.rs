@@ -86,7 +86,7 @@ impl Gateway {
                 records += forward.retry_dead_letters();
             }
         }
-        Ok(json!({ "records": records }))
+        Ok(json!({ "records": records }).into())
     }
 
     /// Lets each forwarder say what it wants next.

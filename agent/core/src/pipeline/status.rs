@@ -19,6 +19,7 @@ use crate::limits::{STATUS_CHANNELS_PER_TURN_MAX, STATUS_DEVICE_CHANNELS};
 use crate::live::{ChannelKey, Live};
 use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
+use crate::query::{Reply, Written};
 use crate::record::{GAPS, GapReason, quality_name};
 use crate::retention::TopicUse;
 use crate::units::{EventTime, Mono, Offset};
@@ -28,7 +29,7 @@ use crate::utc::time_value;
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) id: QueryId,
-    told: Vec<Value>,
+    told: Written,
     /// The last of them.
     last: Option<DeviceUid>,
 }
@@ -37,13 +38,13 @@ impl Begun {
     pub(super) fn new(id: QueryId) -> Self {
         Self {
             id,
-            told: Vec::new(),
+            told: Written::default(),
             last: None,
         }
     }
 
     /// Tells of some more devices; all of the status with the last of them.
-    pub(super) fn step(&mut self, gateway: &Gateway, now: Mono) -> Option<Value> {
+    pub(super) fn step(&mut self, gateway: &Gateway, now: Mono) -> Option<Reply> {
         let mut room = STATUS_CHANNELS_PER_TURN_MAX;
         for (uid, counts) in gateway.ledger.devices_after(self.last) {
             let channels = gateway.readers.stage(uid).live.of_device(uid).count();
@@ -52,18 +53,18 @@ impl Begun {
                 return None;
             }
             room = room.saturating_sub(takes);
-            self.told.push(device(gateway, (uid, &counts), now));
+            self.told.push(&device(gateway, (uid, &counts), now));
             self.last = Some(uid);
         }
         let told = std::mem::take(&mut self.told);
-        Some(snapshot(gateway, told.into(), now))
+        Some(Reply::from(snapshot(gateway, now)).with("devices", told))
     }
 }
 
-/// The whole snapshot, with what is told of devices.
-fn snapshot(gateway: &Gateway, devices: Value, now: Mono) -> Value {
+/// The whole snapshot but for the devices.
+fn snapshot(gateway: &Gateway, now: Mono) -> Value {
     let total = gateway.ledger.total();
-    let mut view = json!({
+    json!({
         "gateway": gateway.config.gateway.as_str(),
         "log_id": gateway.opened.log_id.to_string(),
         "epoch": gateway.opened.epoch.0,
@@ -114,10 +115,7 @@ fn snapshot(gateway: &Gateway, devices: Value, now: Mono) -> Value {
             .iter()
             .map(|forward| destination(gateway, forward, now))
             .collect::<Value>(),
-    });
-    // Not above: `json!` copies what it is given, megabytes of hundreds of devices.
-    view["devices"] = devices;
-    view
+    })
 }
 
 /// How a destination is doing, and how old what waits for it is.

@@ -66,7 +66,8 @@ impl Gateway {
         match (at, held) {
             (None, Some(held)) => {
                 let answer = rows_answer(held, key);
-                self.effects.push_back(Effect::Answer(id, Ok(answer)));
+                self.effects
+                    .push_back(Effect::Answer(id, Ok(answer.into())));
                 Ok(())
             }
             // A table that is not known has no job either.
@@ -125,7 +126,8 @@ impl Gateway {
         if let Some(from) = next {
             self.fetch(CHANGES_AT, from, Reader::Table(id));
         } else if let Some(job) = self.table_jobs.remove(&id) {
-            self.effects.push_back(Effect::Answer(id, Ok(job.finish())));
+            self.effects
+                .push_back(Effect::Answer(id, Ok(job.finish().into())));
         }
     }
 }

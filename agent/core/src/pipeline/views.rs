@@ -132,7 +132,7 @@ impl Gateway {
         let rows: u64 = heads
             .map(|(at, head)| head.0.saturating_sub(counted(at)))
             .sum();
-        Ok(json!({ "stream": stream, "topic": topic.0, "rows": rows }))
+        Ok(json!({ "stream": stream, "topic": topic.0, "rows": rows }).into())
     }
 
     /// Begins to make the rows of a window anew.
@@ -200,7 +200,7 @@ impl Gateway {
             renews: [name.to_owned()].into(),
             founding: Founding::Given,
         });
-        Ok(json!({ "stream": wire, "topic": topic.0 }))
+        Ok(json!({ "stream": wire, "topic": topic.0 }).into())
     }
 
     /// Tells the stages that know all topics from the start of a new one.

@@ -6,13 +6,13 @@
 use forebay_wire::message::Quality;
 use serde_json::{Value, json};
 
+use super::ChannelQuery;
 use super::columns::{Columns, ColumnsFold, ColumnsWant};
 use super::figures::FigureValues;
 use super::plan::{Plan, PlanChannel};
 use super::rollup::{RollupColumns, RollupSource, rollup_of};
 use super::scan::{Asks, Scan, Way};
 use super::windows::{WholeFold, WindowsFold, WindowsWant};
-use super::{Answer, ChannelQuery};
 use crate::limits::QUERY_LINES_MAX;
 use crate::log::key::StoredBlock;
 use crate::record::quality_name;
@@ -96,7 +96,7 @@ impl Job {
     ///
     /// # Errors
     /// A sentence, where there are too many readings of one time.
-    pub fn finish(self) -> Answer {
+    pub fn finish(self) -> Result<Value, String> {
         let complete_from = self.complete_from.filter(|from| *from > self.range.0);
         let mut answer = head_of(&self.channel, self.behind, complete_from);
         let PlanChannel {

@@ -8,6 +8,8 @@
 
 pub mod tables;
 
+mod reply;
+
 mod figures;
 mod names;
 
@@ -26,8 +28,6 @@ mod rows;
 
 mod job;
 
-use serde_json::Value;
-
 pub use self::catalog::{Catalog, CatalogEntry, CatalogWindow};
 pub use self::columns::{Columns, ColumnsFold, ColumnsGot, ColumnsWant, Detail, GapShown, TooMuch};
 pub use self::figures::{FigureValues, Figures, rolling_range, whole_windows, window_start};
@@ -40,6 +40,7 @@ pub use self::plan::{
     Plan, PlanChannel, PlanError, PlanRead, PlanRequest, PlanRows, PlanWindow, Planned,
     RollingFigures,
 };
+pub use self::reply::{Reply, Written};
 pub use self::rollup::{RollupColumns, RollupFold, RollupSource, rollup_of};
 pub use self::rows::{RowsFold, RowsGot};
 pub use self::scan::{Asks, Fold, RowFold, RowsScan, Scan, Way};
@@ -126,7 +127,7 @@ impl TimeRange {
 }
 
 /// The answer: a JSON object, or a sentence that says what to ask instead.
-pub type Answer = Result<Value, String>;
+pub type Answer = Result<Reply, String>;
 
 #[cfg(test)]
 mod tests;

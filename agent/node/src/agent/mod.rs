@@ -10,6 +10,7 @@ mod priority;
 pub mod questions;
 mod sources;
 mod status;
+mod turns;
 
 mod runtime;
 
@@ -22,7 +23,7 @@ use forebay_core::ingest::Router;
 use forebay_core::meta::Entry;
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::{Gateway, Pipelines};
-use forebay_core::query::Names;
+use forebay_core::query::{Names, Reply};
 use forebay_core::store::{Store as _, StoreOpened};
 use forebay_core::units::Span;
 use forebay_core::views::Pipeline;
@@ -155,7 +156,8 @@ impl Agent {
         let stopped = || String::from("the agent has stopped");
         let asked = self.asked.send(Asked { request, answer });
         asked.await.map_err(|_| stopped())?;
-        answered.await.map_err(|_| stopped())?
+        let answer = answered.await.map_err(|_| stopped())?;
+        answer.map(Reply::into_value)
     }
 
     /// Takes no more readings and waits until those that are here are durable and

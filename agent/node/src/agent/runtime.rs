@@ -5,14 +5,14 @@
 //! takes, the rest waits here and is bounded by what the core has under way.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forebay_core::commit::CommitToken;
 use forebay_core::effect::{Effect, FetchToken, Input, QueryId};
 use forebay_core::forward::{ConnNo, DestinationId};
 use forebay_core::import::{ImportAnswer, ImportId};
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::{Answer as QueryAnswer, PlanRequest, Query};
+use forebay_core::query::{Answer as QueryAnswer, PlanRequest, Query, Reply};
 use forebay_core::units::{EventTime, Mono, Now};
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,6 +21,7 @@ use super::links::{Heard, Links};
 use super::questions::Question;
 use super::sources::{Said, Sources};
 use super::status::{with_ports, with_sources};
+use super::turns::{For, TurnTimes};
 use super::{imports, questions};
 use crate::devlog::DeviceLogs;
 use crate::local::Asked;
@@ -102,6 +103,7 @@ pub(super) struct Runtime {
     reads: Reads,
     /// Counts events: who has the next turn.
     turn: u32,
+    times: TurnTimes,
     imports: BTreeMap<ImportId, oneshot::Sender<QueryAnswer>>,
     last_import: u64,
     awaited: Vec<(Wanted, oneshot::Sender<()>)>,
@@ -190,6 +192,7 @@ impl Runtime {
             plans: PlanIds::default(),
             reads,
             turn: 0,
+            times: TurnTimes::default(),
             imports: BTreeMap::new(),
             last_import: 0,
             awaited: Vec::new(),
@@ -210,6 +213,7 @@ impl Runtime {
             }
             self.act();
             self.answer_awaited();
+            self.times.end(Instant::now());
         }
         let Outside {
             store,
@@ -240,14 +244,11 @@ impl Runtime {
             }
         }
         let deadline = self.core.next_deadline();
-        let wake = deadline.map_or_else(
-            || std::time::Instant::now() + IDLE,
-            |mono| self.clock.instant(mono),
-        );
+        let wake = deadline.map_or_else(|| Instant::now() + IDLE, |mono| self.clock.instant(mono));
         // A timer is late by up to a millisecond: what is due does not wait for one.
-        let is_due = wake <= std::time::Instant::now();
+        let is_due = wake <= Instant::now();
         if is_due && self.turn % DEADLINE_EACH == 1 {
-            self.handle(Input::Deadline);
+            self.on_due();
             return Next::GoOn;
         }
         let woken = async {
@@ -264,7 +265,7 @@ impl Runtime {
             Some(asked) = events.asked.recv() => self.on_asked(asked),
             Some(plan) = events.plans.recv() => self.on_plan(plan),
             control = events.control.recv() => return self.on_control(control),
-            () = woken => self.handle(Input::Deadline),
+            () = woken => self.on_due(),
         }
         Next::GoOn
     }
@@ -276,7 +277,13 @@ impl Runtime {
         self.core.handle(input, now(&self.clock));
     }
 
+    fn on_due(&mut self) {
+        self.times.begin(For::Due, Instant::now());
+        self.handle(Input::Deadline);
+    }
+
     fn on_store(&mut self, answer: Answer) {
+        self.times.begin(For::Store, Instant::now());
         match answer {
             Answer::Committed { token } => self.handle(Input::Committed(CommitToken(token))),
             Answer::Fetched { token, blocks, .. } => {
@@ -289,6 +296,7 @@ impl Runtime {
     }
 
     fn on_port(&mut self, event: PortEvent) {
+        self.times.begin(For::Ports, Instant::now());
         let PortEvent { port, kind, .. } = event;
         match kind {
             PortEventKind::Opened { baud } => {
@@ -304,6 +312,7 @@ impl Runtime {
     }
 
     fn on_mqtt(&mut self, dest: DestinationId, event: LinkEvent) {
+        self.times.begin(For::Brokers, Instant::now());
         match event {
             LinkEvent::Connected { conn, window, .. } => {
                 self.handle(Input::BrokerConnected { dest, conn, window });
@@ -335,6 +344,7 @@ impl Runtime {
     }
 
     fn on_source(&mut self, (source, said): Said) {
+        self.times.begin(For::Sources, Instant::now());
         match said {
             SourceSays::Batch(batch) => self.handle(Input::Changes(source, batch)),
             SourceSays::State { state, lag_bytes } => self.handle(Input::SourceState {
@@ -350,11 +360,13 @@ impl Runtime {
     }
 
     fn on_plan(&mut self, PlanAsked { request, answer }: PlanAsked) {
+        self.times.begin(For::Plans, Instant::now());
         let id = self.plans.ask(answer);
         self.handle(Input::Plan(id, request));
     }
 
     fn on_asked(&mut self, asked: Asked) {
+        self.times.begin(For::Questions, Instant::now());
         if imports::is_import(&asked.request) {
             return self.on_import(asked);
         }
@@ -376,6 +388,7 @@ impl Runtime {
                         () = answer.closed() => return,
                     };
                     // Who asked may have gone away.
+                    let said = said.map(Reply::from);
                     let _ = answer.send(said.map_err(|error| error.to_string()));
                 });
                 return;
@@ -422,7 +435,7 @@ impl Runtime {
     fn on_imported(&mut self, id: ImportId, answer: ImportAnswer) {
         if let Some(asker) = self.imports.remove(&id) {
             // Who asked may have gone away; what was taken stays.
-            let _ = asker.send(answer.map(|imported| imports::write_answer(&imported)));
+            let _ = asker.send(answer.map(|imported| imports::write_answer(&imported).into()));
         }
     }
 
@@ -549,10 +562,13 @@ impl Runtime {
             }
             About::Status => {
                 let (ports, figures) = (self.outside.ports.status(), figures());
-                let now = self.clock.now();
+                let (now, turns) = (self.clock.now(), self.times.told());
                 // What is put together of many ports and devices is no work for this thread.
                 tokio::spawn(async move {
-                    let with_ports = |status| with_ports(status, &ports, now);
+                    let with_ports = |mut status: Reply| {
+                        status.object_mut()["loop"] = turns;
+                        with_ports(status, &ports, now)
+                    };
                     let answer = answer.map(with_ports);
                     let answer = answer.map(|answer| with_sources(answer, &figures));
                     drop(asker.answer.send(answer));

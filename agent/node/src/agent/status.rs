@@ -4,14 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use forebay_core::query::{Reply, Written};
 use forebay_core::units::Mono;
 use serde_json::{Map, Value, json};
 
 use crate::ports::{PortStatus, UsbId};
 
 /// Adds what the process knows of each port to what the core knows of it.
-pub(super) fn with_ports(mut status: Value, ports: &[PortStatus], now: Mono) -> Value {
-    let known = status.get_mut("ports").map(Value::take);
+pub(super) fn with_ports(mut status: Reply, ports: &[PortStatus], now: Mono) -> Reply {
+    let known = status.object_mut().get_mut("ports").map(Value::take);
     let known: Vec<Value> = match known {
         Some(Value::Array(known)) => known,
         Some(_) | None => Vec::new(),
@@ -21,7 +22,8 @@ pub(super) fn with_ports(mut status: Value, ports: &[PortStatus], now: Mono) -> 
         .into_iter()
         .filter_map(|link| Some((number(&link)?, link)))
         .collect();
-    let merged = ports.iter().map(|port| {
+    let mut all = Written::default();
+    for port in ports {
         let mut merged = json!({
             "port": port.id.0,
             "name": port.name,
@@ -44,19 +46,19 @@ pub(super) fn with_ports(mut status: Value, ports: &[PortStatus], now: Mono) -> 
                 merged[name] = value;
             }
         }
-        merged
-    });
-    status["ports"] = merged.collect();
-    status
+        all.push(&merged);
+    }
+    status.with("ports", all)
 }
 
 /// Adds what the process knows of each source to what the core knows of it, and to each
 /// table that is told of the source that feeds it.
-pub(super) fn with_sources(mut answer: Value, figures: &Map<String, Value>) -> Value {
+pub(super) fn with_sources(mut reply: Reply, figures: &Map<String, Value>) -> Reply {
+    let answer = reply.object_mut();
     let known = answer.get_mut("sources").map(Value::take);
     let mut sources: Vec<Value> = match known {
         Some(Value::Array(known)) => known,
-        Some(_) | None => return answer,
+        Some(_) | None => return reply,
     };
     for source in &mut sources {
         let name = source["name"].as_str().unwrap_or_default();
@@ -76,7 +78,7 @@ pub(super) fn with_sources(mut answer: Value, figures: &Map<String, Value>) -> V
         table["source"] = source.unwrap_or(of_config);
     }
     answer["sources"] = sources.into();
-    answer
+    reply
 }
 
 /// As the config names it.
@@ -118,7 +120,7 @@ mod tests {
     fn both_halves_of_a_port_come_together() {
         let core = json!({"received": 3, "ports": [{"port": 1, "frames_ok": 5}]});
         let ports = [port(0, PortState::Waiting), port(1, PortState::Open)];
-        let status = with_ports(core, &ports, Mono(3_999_999));
+        let status = with_ports(core.into(), &ports, Mono(3_999_999)).into_value();
         assert_eq!(status["received"], 3);
         assert_eq!(status["ports"][0]["state"], "waiting");
         assert_eq!(status["ports"][0]["frames_ok"], Value::Null);
@@ -135,7 +137,8 @@ mod tests {
             "tables": [{ "table": "sites", "rows": 3 }, { "table": "limits" }],
         });
         let figures = json!({ "sites": { "kind": "file", "malformed": 2 } });
-        let answer = with_sources(core, figures.as_object().expect("an object"));
+        let figures = figures.as_object().expect("an object");
+        let answer = with_sources(core.into(), figures).into_value();
         assert_eq!(answer["sources"][0]["malformed"], 2);
         let sites = &answer["tables"][0];
         assert_eq!(
@@ -144,7 +147,8 @@ mod tests {
         );
         assert_eq!(sites["source"]["kind"], "file");
         assert_eq!(answer["tables"][1]["source"]["kind"], "config");
-        assert_eq!(with_sources(json!({}), &Map::new()), json!({}));
+        let nothing = Reply::from(json!({}));
+        assert_eq!(with_sources(nothing.clone(), &Map::new()), nothing);
     }
 
     #[test]
@@ -158,7 +162,7 @@ mod tests {
             serial: Some(String::from("E661")),
             interface: Some(0),
         });
-        let status = with_ports(json!({}), &[port], Mono(0));
+        let status = with_ports(json!({}).into(), &[port], Mono(0)).into_value();
         let port = &status["ports"][0];
         assert_eq!(port["tty"], "/dev/ttyACM3");
         assert_eq!(port["baud"], 115_200);

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forebay_core::query::Query;
+use forebay_core::query::{Query, Reply};
 use forebay_core::units::EventTime;
 use serde_json::Value;
 
@@ -20,6 +20,11 @@ pub(super) fn now() -> EventTime {
 
 /// Asks as the local socket does.
 pub(super) async fn ask(app: &App, request: Value) -> Result<Value, Problem> {
+    reply(app, request).await.map(Reply::into_value)
+}
+
+/// The same as it comes: what is only handed on needs no tree.
+pub(super) async fn reply(app: &App, request: Value) -> Result<Reply, Problem> {
     app.reads.ask(request).await.map_err(problem)
 }
 
@@ -36,6 +41,6 @@ pub(super) fn problem(error: ReadError) -> Problem {
 }
 
 /// The status, as `forebay status --json` shows it.
-pub(super) async fn status(app: &App) -> Result<Value, Problem> {
-    ask(app, questions::write(&Query::Status)).await
+pub(super) async fn status(app: &App) -> Result<Reply, Problem> {
+    reply(app, questions::write(&Query::Status)).await
 }

@@ -24,7 +24,7 @@ pub(super) async fn readyz(
 ) -> Result<Response, Problem> {
     Given::read(&READYZ, query.as_deref(), ask::now())?;
     let status = ask::status(&app).await?;
-    if status["recovered"] == true {
+    if status.object()["recovered"] == true {
         return Ok(text("ready\n"));
     }
     let detail = "the agent still reads its log: ask again in a second";

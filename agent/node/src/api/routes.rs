@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use forebay_core::alarms;
 use forebay_core::devices::DeviceRequest;
-use forebay_core::query::Query;
+use forebay_core::query::{Query, Reply};
 use serde_json::{Value, json};
 
 use super::endpoints::{self, Endpoint};
@@ -32,8 +32,9 @@ fn plain(
     accept::form(headers, false).map(drop)
 }
 
-fn answer(value: &Value) -> Response {
-    ([(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+fn answer(reply: impl Into<Reply>) -> Response {
+    let text = reply.into().into_text();
+    ([(CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 /// `GET /api/v1/status`
@@ -43,7 +44,7 @@ pub(super) async fn status(
     query: RawQuery,
 ) -> Answer {
     plain(&endpoints::STATUS, &headers, &query)?;
-    ask::status(&app).await.map(|status| answer(&status))
+    ask::status(&app).await.map(answer)
 }
 
 /// `GET /api/v1/ledger`
@@ -53,7 +54,7 @@ pub(super) async fn ledger(
     query: RawQuery,
 ) -> Answer {
     plain(&endpoints::LEDGER, &headers, &query)?;
-    let status = ask::status(&app).await?;
+    let status = ask::status(&app).await?.into_value();
     let devices = status["devices"].as_array().into_iter().flatten();
     let devices = devices.map(|device| {
         json!({
@@ -63,7 +64,7 @@ pub(super) async fn ledger(
         })
     });
     let devices: Value = devices.collect();
-    Ok(answer(&json!({
+    Ok(answer(json!({
         "gateway": status["gateway"],
         "received": status["received"],
         "stored": status["stored"],
@@ -81,15 +82,16 @@ pub(super) async fn alarms(
     query: RawQuery,
 ) -> Answer {
     plain(&endpoints::ALARMS, &headers, &query)?;
+    // The list of devices, which may be long, says nothing of alarms.
     let status = ask::status(&app).await?;
-    Ok(answer(&alarms::of_status(&status)))
+    Ok(answer(alarms::of_status(status.object())))
 }
 
 /// `GET /metrics`
 pub(super) async fn metrics(State(app): State<Arc<App>>, query: RawQuery) -> Answer {
     // Whatever form a scraper would rather have, it takes this one.
     Given::read(&endpoints::METRICS, query.0.as_deref(), ask::now())?;
-    let status = ask::status(&app).await?;
+    let status = ask::status(&app).await?.into_value();
     let text = metrics::render(&status, &Process::now());
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
@@ -102,8 +104,9 @@ pub(super) async fn devices(
 ) -> Answer {
     plain(&endpoints::DEVICES, &headers, &query)?;
     let list = DeviceQuestion::Core(DeviceRequest::List);
-    let devices = ask::ask(&app, device_questions::write(&list)).await?;
-    Ok(answer(&devices))
+    ask::reply(&app, device_questions::write(&list))
+        .await
+        .map(answer)
 }
 
 /// `GET /api/v1/devices/{device}`
@@ -127,7 +130,7 @@ pub(super) async fn device(
         }
         problem
     })?;
-    Ok(answer(&device))
+    Ok(answer(device))
 }
 
 /// Streams that every log has, with what they are.
@@ -158,11 +161,11 @@ pub(super) async fn streams(
         })
     });
     let streams: Value = fixed.into_iter().chain(views).collect();
-    Ok(answer(&json!({ "streams": streams })))
+    Ok(answer(json!({ "streams": streams })))
 }
 
 /// `GET /api/v1/openapi.json`
 pub(super) async fn document(headers: HeaderMap, query: RawQuery) -> Answer {
     plain(&endpoints::DOCUMENT, &headers, &query)?;
-    Ok(answer(&openapi::document()))
+    Ok(answer(openapi::document()))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use forebay_core::query::Names;
+use forebay_core::query::{Names, Reply};
 use forebay_core::units::EventTime;
 use forebay_wire::ids::DeviceUid;
 use proptest::prelude::*;
@@ -467,7 +467,8 @@ fn lines_are_kept_and_asked_for() {
         let (answer, answered) = oneshot::channel();
         let device = String::from(device);
         logs.ask(LogRequest { device, after }, answer);
-        answered.blocking_recv().expect("an answer")
+        let answer = answered.blocking_recv().expect("an answer");
+        answer.map(Reply::into_value)
     };
     let nobody = ask("x", 0).expect_err("no device");
     assert_eq!(nobody, "no device is called \"x\": none has said anything");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Instant;
 
-use forebay_core::query::Names;
+use forebay_core::query::{Answer, Names, Reply};
 use forebay_core::units::EventTime;
 use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ enum Told {
         build_id: BuildId,
         frame: Vec<u8>,
     },
-    Asked(LogRequest, oneshot::Sender<Result<Value, String>>),
+    Asked(LogRequest, oneshot::Sender<Answer>),
 }
 
 /// A handle to the thread.
@@ -82,7 +82,7 @@ impl DeviceLogs {
     }
 
     /// Answers a question, now or a little later.
-    pub fn ask(&self, request: LogRequest, answer: oneshot::Sender<Result<Value, String>>) {
+    pub fn ask(&self, request: LogRequest, answer: oneshot::Sender<Answer>) {
         let unasked = match self.told.try_send(Told::Asked(request, answer)) {
             Ok(()) => return,
             Err(TrySendError::Full(told) | TrySendError::Disconnected(told)) => told,
@@ -114,7 +114,10 @@ impl Worker {
                     frame,
                 } => self.take(uid, at, build_id, frame),
                 // Who asked may have gone away.
-                Told::Asked(request, answer) => drop(answer.send(self.answer(&request))),
+                Told::Asked(request, answer) => {
+                    // Who asked may have gone away.
+                    let _ = answer.send(self.answer(&request).map(Reply::from));
+                }
             }
         }
     }

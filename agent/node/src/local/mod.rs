@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_core::query::Answer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
@@ -36,7 +37,7 @@ pub const IDLE_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Asked {
     pub request: Value,
-    pub answer: oneshot::Sender<Result<Value, String>>,
+    pub answer: oneshot::Sender<Answer>,
 }
 
 /// A socket that is being served; dropping it removes the file.
@@ -109,17 +110,17 @@ async fn converse(stream: UnixStream, asked: &mpsc::Sender<Asked>) -> io::Result
         };
         let is_over = line.len() > REQUEST_BYTES_MAX;
         let line = match answer {
-            Ok(value) => json!({ "ok": value }),
-            Err(text) => json!({ "error": text }),
+            Ok(said) => format!("{{\"ok\":{said}}}\n"),
+            Err(text) => format!("{}\n", json!({ "error": text })),
         };
-        write.write_all(format!("{line}\n").as_bytes()).await?;
+        write.write_all(line.as_bytes()).await?;
         if is_over {
             return Ok(());
         }
     }
 }
 
-async fn answer(line: &[u8], asked: &mpsc::Sender<Asked>) -> Result<Value, String> {
+async fn answer(line: &[u8], asked: &mpsc::Sender<Asked>) -> Answer {
     let request = serde_json::from_slice(line).map_err(|e| format!("not a JSON line: {e}"))?;
     let (answer, answered) = oneshot::channel();
     let stopping = || String::from("the process is stopping");
@@ -196,7 +197,7 @@ mod tests {
             tokio::spawn(async move {
                 while let Some(asked) = asked.recv().await {
                     let refuse = asked.request == json!("refuse");
-                    let answer = (!refuse).then_some(asked.request);
+                    let answer = (!refuse).then(|| asked.request.into());
                     let _ = asked.answer.send(answer.ok_or_else(|| String::from("no")));
                 }
             });

@@ -22,7 +22,7 @@ use forebay_core::limits::READ_ROWS_MAX;
 use forebay_core::live::ChannelKey;
 use forebay_core::query::{
     Catalog, ChannelName, ChannelQuery, Columns, FigureValues, GapShown, Plan, PlanError,
-    PlanRequest, Planned, RollupColumns,
+    PlanRequest, Planned, Reply, RollupColumns,
 };
 use forebay_core::units::{EventTime, Span};
 use serde_json::Value;
@@ -225,7 +225,7 @@ impl Reads {
     ///
     /// # Errors
     /// [`ReadError::Wrong`] with what the agent says against it.
-    pub async fn ask(&self, request: Value) -> Result<Value, ReadError> {
+    pub async fn ask(&self, request: Value) -> Result<Reply, ReadError> {
         let (answer, answered) = oneshot::channel();
         let asked = self.asked.send(Asked { request, answer });
         asked.await.map_err(|_| ReadError::Stopped)?;

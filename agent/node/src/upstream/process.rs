@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::limits::ALARMS_EVERY_US;
+use forebay_core::query::Reply;
 use forebay_core::upstream::apply::Applier;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -157,7 +158,7 @@ async fn answer(
             )),
         };
         // Who asked may have gone away.
-        let _ = answer.send(reply);
+        let _ = answer.send(reply.map(Reply::from));
     }
 }
 

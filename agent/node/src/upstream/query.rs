@@ -4,6 +4,7 @@
 //! Bound: [`ROWS_MAX`] rows and [`ANSWER_BYTES`] bytes of an answer, a question at a time.
 
 use forebay_core::payload::{GatewayName, StreamName};
+use forebay_core::query::{Answer, Reply};
 use forebay_core::units::EventTime;
 use forebay_wire::ids::DeviceUid;
 use serde_json::{Value, json};
@@ -105,7 +106,7 @@ pub(super) fn device(text: &str) -> Result<DeviceUid, String> {
 #[derive(Debug)]
 pub(super) struct SinkQuestion {
     pub(super) request: Value,
-    pub(super) answer: oneshot::Sender<Result<Value, String>>,
+    pub(super) answer: oneshot::Sender<Answer>,
 }
 
 impl SinkQuestion {
@@ -121,7 +122,7 @@ impl SinkQuestion {
             None => verified(&self.request["verify"], sink),
         };
         // Who asked may have gone away.
-        let _ = self.answer.send(answer);
+        let _ = self.answer.send(answer.map(Reply::from));
     }
 }
 

@@ -12,6 +12,8 @@ const ALARM: Labels = &[
     ("severity", At("/alarms/*/severity")),
 ];
 
+const TURN: Labels = &[("for", At("/loop/*/for"))];
+
 /// See the module.
 pub(super) const METRICS: &[Metric] = &[
     gauge!(
@@ -123,5 +125,31 @@ pub(super) const METRICS: &[Metric] = &[
         "/readings_behind",
         NONE,
         Number
+    ),
+    // How long who asks waits for what the loop does before.
+    counter!(
+        "forebay_loop_turns_total",
+        "Turns of the agent's loop, by what they were for.",
+        "/loop/*/turns",
+        TURN
+    ),
+    Metric {
+        name: "forebay_loop_busy_seconds_total",
+        kind: Kind::Counter,
+        help: "Time that these turns took.",
+        sources: &[from("/loop/*/busy_us", TURN, Micros)],
+    },
+    counter!(
+        "forebay_loop_slow_turns_total",
+        "Of these, turns of 5 ms or longer: questions wait for them.",
+        "/loop/*/slow",
+        TURN
+    ),
+    gauge!(
+        "forebay_loop_longest_turn_seconds",
+        "The longest of these turns since the start.",
+        "/loop/*/longest_us",
+        TURN,
+        Micros
     ),
 ];
