@@ -27,6 +27,9 @@ struct Bench {
     entries: Vec<Entry>,
 }
 
+/// What an operator hears.
+type Said = Result<Value, String>;
+
 /// What a device is told.
 #[derive(Debug, PartialEq)]
 enum Told {
@@ -138,7 +141,7 @@ impl Bench {
     }
 
     /// Does what is due; gives what the device on `port` was told, and the answers.
-    fn act(&mut self, port: u32) -> (Vec<Told>, Vec<(u64, Result<Value, String>)>) {
+    fn act(&mut self, port: u32) -> (Vec<Told>, Vec<(u64, Said)>) {
         self.devices.on_deadline(Mono(self.now));
         let (mut told, mut answers, mut config) = (Vec::new(), Vec::new(), Vec::new());
         for action in self.devices.take_actions() {
@@ -188,7 +191,7 @@ impl Bench {
     }
 }
 
-fn why(answer: &Result<Value, String>) -> &str {
+fn why(answer: &Said) -> &str {
     answer.as_ref().expect_err("it failed")
 }
 
