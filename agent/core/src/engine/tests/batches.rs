@@ -27,6 +27,8 @@ struct Built {
     spec: WindowSpec,
     /// Its rows may be of one time and one slot: their order is that of arrival.
     ties: bool,
+    /// Its rows move from one time to another, or stand for rows that do.
+    moves: bool,
 }
 
 const ALL: [Aggregate; 11] = [
@@ -128,10 +130,11 @@ fn one(name: &str, draw: &Draw, source: Option<(usize, &Built)>, ties: bool) -> 
         has_ties = inner.ties || spec.key != inner.spec.key;
     }
     let is_rows = matches!(spec.kind, WindowKind::Rows { .. });
-    // A session keeps the reach that it had by rows that have moved on since.
+    // A session keeps the reach that it had by rows that have moved on since, or that stand
+    // for such rows.
     let is_session = |kind: &WindowKind| matches!(kind, WindowKind::Session { .. });
     let moves = source.is_some_and(|(_, inner)| {
-        is_session(&inner.spec.kind) && inner.spec.emit == Emit::EveryUpdate
+        inner.moves || (is_session(&inner.spec.kind) && inner.spec.emit == Emit::EveryUpdate)
     });
     if !ties && ((has_ties && is_rows) || (moves && is_session(&spec.kind))) {
         spec.kind = tumbling(7, 0);
@@ -146,6 +149,7 @@ fn one(name: &str, draw: &Draw, source: Option<(usize, &Built)>, ties: bool) -> 
     spec.aggregates = all.filter(|a| ties || !has_ties || !in_order(a)).collect();
     Built {
         ties: has_ties,
+        moves,
         spec,
     }
 }
