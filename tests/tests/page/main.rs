@@ -8,3 +8,4 @@ mod axe;
 mod many;
 mod rig;
 mod walk;
+mod zones;

@@ -4,10 +4,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forebay_tests::browser::Browser;
-use forebay_tests::process::{ANSWER_LIMIT, Running, ask};
+use forebay_tests::process::{ANSWER_LIMIT, Running, ask, forebay_bin};
 use forebay_tests::wait;
 use tempfile::TempDir;
 
@@ -17,38 +19,59 @@ const DEVICES: usize = 200;
 const CHANNELS: [&str; 3] = ["temperature", "humidity", "pressure"];
 
 /// An agent without ports, and its page.
-struct Bare {
-    browser: Browser,
+pub(crate) struct Bare {
+    pub(crate) browser: Browser,
     port: u16,
-    _agent: Running,
+    agent: Option<Running>,
     dir: TempDir,
 }
 
 impl Bare {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = free_port();
         let config = format!(
             "[agent]\ngateway = \"plant-1\"\ndata_dir = \"data\"\nclock = \"always\"\n\
              [api]\nlisten = \"127.0.0.1:{port}\"\n"
         );
-        let file = dir.path().join("forebay.toml");
-        fs::write(&file, config).unwrap();
-        let args = ["run", "--config", file.to_str().unwrap()];
-        let mut agent = Running::forebay("agent", &args, dir.path());
-        wait::until("the agent serves", ANSWER_LIMIT, || {
-            agent.must_run();
-            http(port, "/readyz")
-        });
-        Self {
+        fs::write(dir.path().join("forebay.toml"), config).unwrap();
+        let mut bare = Self {
             browser: Browser::start(),
             port,
-            _agent: agent,
+            agent: None,
             dir,
-        }
+        };
+        bare.agent_starts(forebay_bin());
+        bare
     }
 
-    fn ingest(&self, lines: &str) {
+    /// Starts that program on the data that is there; returns when it serves.
+    pub(crate) fn agent_starts(&mut self, program: &Path) {
+        let mut command = Command::new(program);
+        command
+            .args(["run", "--config"])
+            .arg(self.path("forebay.toml"));
+        let mut agent = Running::start("agent", command, self.dir.path());
+        wait::until("the agent serves", ANSWER_LIMIT, || {
+            agent.must_run();
+            http(self.port, "/readyz")
+        });
+        self.agent = Some(agent);
+    }
+
+    pub(crate) fn agent_dies(&mut self) {
+        self.agent.take().unwrap().kill_9();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    pub(crate) fn ingest(&self, lines: &str) {
         let input = self.dir.path().join("in.ndjson");
         fs::write(&input, lines).unwrap();
         let config = self.dir.path().join("forebay.toml");
@@ -57,17 +80,18 @@ impl Bare {
         ask(&args, self.dir.path()).unwrap();
     }
 
-    fn open(&mut self) {
-        self.browser.go(&format!("http://127.0.0.1:{}/", self.port));
+    pub(crate) fn open(&mut self) {
+        let address = self.address();
+        self.browser.go(&address);
     }
 }
 
-fn now_us() -> i64 {
+pub(crate) fn now_us() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     i64::try_from(now.as_micros()).unwrap()
 }
 
-fn line(out: &mut String, device: &str, channel: &str, time: i64, value: &str) {
+pub(crate) fn line(out: &mut String, device: &str, channel: &str, time: i64, value: &str) {
     writeln!(
         out,
         r#"{{"device":"{device}","channel":"{channel}","unit":"Cel","time":{time},"value":{value}}}"#

@@ -55,6 +55,7 @@ export class Chart {
     this.at = null;
     this.data = null;
     this.settings = { range: RANGES[0], window: "60s" };
+    this.heardUntil = Infinity;
     this.clear();
     this.build();
     // In the page before it is drawn: it is as wide as its place.
@@ -65,6 +66,16 @@ export class Chart {
   /** What the list of devices says of the channel by now. */
   describe(channel) {
     this.channel = channel;
+  }
+
+  /** What is known may be another's. */
+  forget() {
+    this.channel = { ...this.channel, newestUs: NaN, value: null };
+    this.at = null;
+    this.plot.held = null;
+    this.clear();
+    this.draw();
+    this.table();
   }
 
   clear() {
@@ -91,11 +102,20 @@ export class Chart {
     this.readout = el("p", { class: "readout" });
     this.tableBox = el("details", {}, el("summary", {}, `${channel} as a table`));
     this.tableBox.addEventListener("toggle", () => this.table());
-    this.tableHost = el("div");
-    this.tableBox.append(this.tableHost);
+    this.buildTable();
     this.element = el("figure", { class: "chart", role: "group", "aria-labelledby": id }, el("div", { class: "chart-head" }, this.title, this.state), stats, this.plotHost, this.readout, keyList(), this.tableBox);
     this.element.dataset.device = device;
     this.element.dataset.channel = channel;
+  }
+
+  buildTable() {
+    const head = ["From", "Readings", "Mean", "Min", "Max", "State"].map((name) => el("th", { scope: "col" }, name));
+    const [lates, gaps, caption] = [el("p", { class: "quiet" }), el("p", { class: "quiet" }), el("caption", { class: "quiet" })];
+    const body = el("tbody");
+    this.inTable = { lates, gaps, caption, body };
+    const table = el("table", { class: "figures" }, caption, el("thead", {}, el("tr", {}, ...head)), body);
+    const box = el("div", { class: "scroll figures-table", role: "region", tabindex: "0", "aria-label": `${this.channel.channel} as a table` }, table);
+    this.tableBox.append(el("div", {}, lates, gaps, box));
   }
 
   get periodUs() {
@@ -112,8 +132,8 @@ export class Chart {
     return raw ? this.settings.range.band : size;
   }
 
-  get fromUs() {
-    return this.now() - this.settings.range.seconds * 1e6;
+  get rangeUs() {
+    return this.settings.range.seconds * 1e6;
   }
 
   /** Forgets what was shown, for other settings or after a break. */
@@ -125,7 +145,7 @@ export class Chart {
   /** Columns of /readings: times are microseconds. */
   takeReadings({ times, values, boot, ordinal }) {
     for (let at = 0; at < times.length; at += 1) {
-      this.readings.add(times[at], values[at], boot ? `${boot[at]}:${ordinal[at]}` : "");
+      this.readings.add(times[at], values[at], boot?.[at], ordinal?.[at]);
     }
     this.changed = true;
   }
@@ -156,8 +176,7 @@ export class Chart {
 
   /** A reading of the stream. */
   take(reading) {
-    const mark = reading.ordinal === undefined ? "" : `${reading.boot}:${reading.ordinal}`;
-    if (this.readings.add(micros(reading.time), reading.value ?? null, mark)) {
+    if (this.readings.add(micros(reading.time), reading.value ?? null, reading.boot, reading.ordinal)) {
       this.changed = true;
     }
   }
@@ -184,7 +203,7 @@ export class Chart {
 
   /** The bands behind the line, in order. */
   bands() {
-    const from = this.fromUs;
+    const from = this.now() - this.rangeUs;
     for (const [start, row] of this.rollups) {
       if (row.end < from) {
         this.rollups.delete(start);
@@ -195,7 +214,7 @@ export class Chart {
 
   draw() {
     const now = this.now();
-    const from = this.fromUs;
+    const from = now - this.rangeUs;
     const { raw, size } = this.detail;
     const windowUs = seconds(this.settings.window) * 1e6;
     this.leftOut = this.readings.trim(from - windowUs) || this.leftOut;
@@ -203,7 +222,9 @@ export class Chart {
     this.lates = this.lates.filter((late) => late.time >= from);
     const bands = this.bands();
     const { times, values } = this.readings;
-    const breaks = raw ? silences(times, this.periodUs, now) : missing(bands, size * 1e6, now);
+    // Of what came while nobody listened, nothing is said.
+    const heard = Math.min(now, this.heardUntil);
+    const breaks = raw ? silences(times, this.periodUs, heard) : missing(bands, size * 1e6, heard);
     const gaps = this.gaps.map((gap) => ({ ...gap, ...(raw ? this.readings.around(gap) : within(gap.time, breaks, size * 1e6)) }));
     const declared = ([start, end]) => gaps.some((gap) => gap.start < end && gap.end > start);
     const silent = breaks.filter((one) => !declared(one));
@@ -321,15 +342,12 @@ export class Chart {
     ];
     const late = this.lates.map((one) => `${clock(one.time, now)} ${figure(one.value)} ${this.unit}`);
     const gaps = (this.shownGaps ?? []).map((gap) => `${clock(gap.start, now)} to ${clock(gap.end, now)}: ${count(gap.lost)} readings of the device, ${(gap.reason ?? "no reason told").replaceAll("_", " ")}`);
-    const head = ["From", "Readings", "Mean", "Min", "Max", ""].map((name) => el("th", { scope: "col" }, name));
-    head[5].textContent = "State";
     const body = rows.map((row) => el("tr", {}, ...cells(row).map(([value, scope], at) => (scope ? el("th", { scope }, value) : el("td", { class: at < 5 ? "number" : null }, value)))));
-    this.tableHost.replaceChildren(
-      el("p", { class: "quiet" }, late.length > 0 ? `Came late: ${late.join("; ")}` : "Nothing came late."),
-      el("p", { class: "quiet" }, gaps.length > 0 ? `Gaps: ${gaps.join("; ")}` : "No gaps are declared."),
-      el("div", { class: "scroll figures-table", role: "region", tabindex: "0", "aria-label": `${this.channel.channel} as a table` },
-        el("table", { class: "figures" }, el("caption", { class: "quiet" }, `The newest ${rows.length} windows, ${this.unit || "no unit"}`), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body))),
-    );
+    const shown = this.inTable;
+    text(shown.lates, late.length > 0 ? `Came late: ${late.join("; ")}` : "Nothing came late.");
+    text(shown.gaps, gaps.length > 0 ? `Gaps: ${gaps.join("; ")}` : "No gaps are declared.");
+    text(shown.caption, `The newest ${rows.length} windows, ${this.unit || "no unit"}`);
+    shown.body.replaceChildren(...body);
   }
 
   destroy() {

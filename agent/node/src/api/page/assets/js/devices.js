@@ -72,7 +72,7 @@ export function showDevices(devices, { filter, nowUs, answering, shown, pick, cl
     state(fresh, found);
     const bad = channel.value === null && channel.quality;
     attribute(newest.children[0], "value", channel.value ?? "");
-    attribute(newest.children[0], "title", Number.isFinite(channel.newestUs) ? `at ${clock(channel.newestUs)}` : null);
+    attribute(newest.children[0], "title", Number.isFinite(channel.newestUs) ? `at ${clock(channel.newestUs, nowUs)}` : null);
     text(newest.children[0], bad ? channel.quality.replaceAll("_", " ") : figure(channel.value));
     text(newest.children[1], bad ? "" : unit(channel.unit));
     attribute(newest, "data-quality", bad ? "bad" : null);

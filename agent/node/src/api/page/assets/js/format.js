@@ -79,13 +79,36 @@ export function rfc3339(us) {
 
 const two = (value) => String(value).padStart(2, "0");
 
-/** Time of the day where the browser is; with the date where that is not `today`'s. */
+/** How far a clock that is set back may be from what it showed first, ms: an hour, with room. */
+const NEAR_MS = 3 * 3_600_000;
+
+const minutesAhead = (ms) => -new Date(ms).getTimezoneOffset();
+
+/**
+ * How far the browser's zone is ahead of UTC, as `+02:00`, where the clock on the wall shows
+ * this time twice because it is set back; else nothing, as then the time says it all.
+ */
+export function offset(us) {
+  const ms = us / 1000;
+  const ahead = minutesAhead(ms);
+  const other = [ms - NEAR_MS, ms + NEAR_MS].map(minutesAhead).find((one) => one !== ahead);
+  if (other === undefined || minutesAhead(ms + (ahead - other) * 60_000) !== other) {
+    return "";
+  }
+  const minutes = Math.abs(ahead);
+  return `${ahead < 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+}
+
+/**
+ * Time of the day where the browser is; with the date where that is not `today`'s, and with
+ * the offset where the clock shows it twice.
+ */
 export function clock(us, today) {
   if (!Number.isFinite(us)) {
     return "–";
   }
   const at = new Date(us / 1000);
-  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())} ${offset(us)}`.trimEnd();
   const same = today === undefined || new Date(today / 1000).toDateString() === at.toDateString();
   return same ? time : `${day(us)} ${time}`;
 }

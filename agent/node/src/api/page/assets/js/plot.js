@@ -2,28 +2,44 @@
 // the band from min to max of each minute, over them gaps and late marks. Gets what it draws,
 // and knows no agent.
 
-import { clock, day, figure } from "./format.js";
+import { clock, day, figure, offset } from "./format.js";
 
 const uPlot = globalThis.uPlot;
 const HEIGHT = 260;
 const MARK = 6;
+/** Heights of the time axis. */
+const ONE_LINE = 34;
+const TWO_LINES = 52;
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function times(u, splits) {
-  const whole = u.scales.x.max - u.scales.x.min;
-  let before = "";
-  return splits.map((at) => {
-    const text = clock(at * 1e6);
-    const date = day(at * 1e6);
-    const shown = whole > 86_400 ? date.slice(5) + (text === "00:00:00" ? "" : ` ${text.slice(0, 5)}`) : whole > 900 ? text.slice(0, 5) : text;
-    const same = shown === before;
-    before = shown;
-    return same ? "" : shown;
+/**
+ * Labels of the time axis. Two lines where the time alone may be another's: with the date
+ * where a day begins, with the offset where the clock is set back and shows it twice.
+ */
+export function labels(splits, whole) {
+  const days = splits.map((at) => at !== null && day(at * 1e6));
+  const acrossDays = new Set(days.filter(Boolean)).size > 1;
+  return splits.map((at, nth) => {
+    if (at === null) {
+      return null;
+    }
+    const time = clock(at * 1e6).slice(0, whole > 900 ? 5 : 8);
+    const date = days[nth].slice(5);
+    const more = offset(at * 1e6);
+    if (whole > 86_400) {
+      return `${time === "00:00" ? date : `${date} ${time}`}${more && `\n${more}`}`;
+    }
+    const begins = acrossDays && days[nth] !== days[nth - 1];
+    const below = [begins ? date : "", more].join(" ").trim();
+    return below ? `${time}\n${below}` : time;
   });
 }
+
+/** What is in the picture: where the clock is set back, uPlot also labels what is behind it. */
+const inside = (u, splits) => splits.map((at) => (at >= u.scales.x.min && at <= u.scales.x.max ? at : null));
 
 /** The least and largest of what is drawn, with some room. */
 function yRange(data, bands, from, to) {
@@ -88,7 +104,7 @@ export class Plot {
           y: { range: () => yRange(this.shown.data, this.shown.bands, this.shown.from, this.shown.to) },
         },
         axes: [
-          { ...axis, values: times, space: 58, size: 34 },
+          { ...axis, filter: inside, grid: { ...axis.grid, filter: inside }, ticks: { ...axis.ticks, filter: inside }, values: (u, splits) => labels(splits, this.shown.to - this.shown.from), space: 58, size: (u, shown) => ((shown ?? []).some((label) => label?.includes("\n")) ? TWO_LINES : ONE_LINE) },
           { ...axis, incrs: (u, side, min, max) => distances(min, max), size: (u, labels) => Math.max(40, 16 + 7.5 * Math.max(0, ...(labels ?? []).map((label) => label.length))), values: (u, splits) => splits.map((value) => figure(Number(value.toPrecision(10)))) },
         ],
         series: [

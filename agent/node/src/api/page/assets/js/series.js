@@ -56,24 +56,26 @@ export class Readings {
   constructor() {
     this.times = [];
     this.values = [];
-    this.marks = [];
+    this.boots = [];
+    this.ordinals = [];
   }
 
-  /** Takes a reading in its place; false for one that is there. `mark` tells it from others of its time. */
-  add(time, value, mark) {
+  /** Takes a reading in its place; false for one that is there. Boot and ordinal tell it from others of its time. */
+  add(time, value, boot, ordinal) {
     if (!Number.isFinite(time)) {
       return false;
     }
     let at = lowerBound(this.times, time);
     while (at < this.times.length && this.times[at] === time) {
-      if (this.marks[at] === mark) {
+      if (this.boots[at] === boot && this.ordinals[at] === ordinal) {
         return false;
       }
       at += 1;
     }
     this.times.splice(at, 0, time);
     this.values.splice(at, 0, value);
-    this.marks.splice(at, 0, mark);
+    this.boots.splice(at, 0, boot);
+    this.ordinals.splice(at, 0, ordinal);
     return true;
   }
 
@@ -82,7 +84,7 @@ export class Readings {
     const old = lowerBound(this.times, from);
     const drop = Math.max(old, this.times.length - POINTS_MAX);
     if (drop > 0) {
-      for (const list of [this.times, this.values, this.marks]) {
+      for (const list of [this.times, this.values, this.boots, this.ordinals]) {
         list.splice(0, drop);
       }
     }
@@ -96,7 +98,7 @@ export class Readings {
   around({ boot, first, lost, time }) {
     let [start, end] = [NaN, NaN];
     for (let at = 0; at < this.times.length; at += 1) {
-      const [of, ordinal] = this.marks[at].split(":").map(Number);
+      const [of, ordinal] = [this.boots[at], this.ordinals[at]];
       if (of === boot && ordinal < first) {
         start = this.times[at];
       } else if (of === boot && ordinal >= first + lost && Number.isNaN(end)) {
