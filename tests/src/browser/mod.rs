@@ -110,6 +110,15 @@ impl Browser {
     /// When it fails, or has no answer in time.
     #[track_caller]
     pub fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.try_call(method, params)
+            .unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// As [`Browser::call`].
+    ///
+    /// # Errors
+    /// The browser's, such as that the page went away meanwhile.
+    fn try_call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.running.must_run();
         self.next_id += 1;
         let id = self.next_id;
@@ -123,8 +132,11 @@ impl Browser {
                 panic!("{method}: {why}");
             });
             if answer["id"] == json!(id) {
-                assert!(answer["error"].is_null(), "{method} {params}: {answer}");
-                return answer["result"].take();
+                return if answer["error"].is_null() {
+                    Ok(answer["result"].take())
+                } else {
+                    Err(format!("{method} {params}: {answer}"))
+                };
             }
             self.hear(answer);
         }
@@ -148,12 +160,12 @@ impl Browser {
     /// The value of a JavaScript expression; a promise is waited for.
     ///
     /// # Errors
-    /// What it threw.
+    /// What it threw, or that the page went away.
     pub fn try_eval(&mut self, expression: &str) -> Result<Value, String> {
         let params = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true,
         });
-        let mut answer = self.call("Runtime.evaluate", &params);
+        let mut answer = self.try_call("Runtime.evaluate", &params)?;
         let thrown = &answer["exceptionDetails"];
         if !thrown.is_null() {
             return Err(format!("{expression}: {thrown}"));

@@ -5,6 +5,7 @@
 
 mod access;
 mod axe;
+mod builds;
 mod many;
 mod rig;
 mod walk;

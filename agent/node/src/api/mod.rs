@@ -33,6 +33,7 @@ mod rates;
 mod reading;
 mod renewed;
 mod routes;
+mod run;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ use self::limits::{ANSWERS_KIB_MAX, BODY_BYTES_MAX};
 use self::listen::SocketFile;
 use self::problem::{Kind, Problem, shown};
 use self::rates::Rates;
+use self::run::Run;
 use crate::config::ApiConfig;
 use crate::config::error::did_you_mean;
 use crate::ports::Say;
@@ -237,9 +239,13 @@ impl Drop for Api {
 fn router(app: App, guard: Guard) -> Router {
     let guard = Arc::new(guard);
     let queries = promql::routes(app.reads.clone());
-    Router::new()
+    let run = Run::new();
+    let app = Arc::new(app);
+    let open = Router::new()
         .route(endpoints::HEALTHZ.path, get(health::healthz))
         .route(endpoints::READYZ.path, get(health::readyz))
+        .with_state(Arc::clone(&app));
+    Router::new()
         .route(endpoints::ROLLING.path, get(reading::rolling))
         .route(endpoints::ROLLUPS.path, get(reading::rollups))
         .route(endpoints::READINGS.path, get(reading::readings))
@@ -253,7 +259,11 @@ fn router(app: App, guard: Guard) -> Router {
         .route(endpoints::STREAM.path, get(follow::stream))
         .route(endpoints::METRICS.path, get(routes::metrics))
         .route(endpoints::DOCUMENT.path, get(routes::document))
-        .with_state(Arc::new(app))
+        .with_state(app)
+        .layer(middleware::map_response(move |response| {
+            std::future::ready(run.mark(response))
+        }))
+        .merge(open)
         .merge(page::routes())
         .merge(queries)
         .fallback(no_such_path)

@@ -19,6 +19,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// Where the parts are, in front of their version.
 const PREFIX: &str = "/page";
+/// The part that loads the page anew: also pages of other versions get it.
+const RENEW: &str = "renew.js";
 /// Stands in the HTML for the address of the parts.
 const PLACE: &str = "{{assets}}";
 
@@ -46,7 +48,7 @@ macro_rules! asset {
     };
 }
 
-static ASSETS: [Asset; 21] = [
+static ASSETS: [Asset; 22] = [
     asset!("icon.svg", SVG, "assets/icon.svg"),
     asset!("page.css", CSS, "assets/page.css"),
     asset!("dark.css", CSS, "assets/dark.css"),
@@ -63,6 +65,7 @@ static ASSETS: [Asset; 21] = [
     asset!("main.js", JS, "assets/js/main.js"),
     asset!("model.js", JS, "assets/js/model.js"),
     asset!("plot.js", JS, "assets/js/plot.js"),
+    asset!("renew.js", JS, "assets/js/renew.js"),
     asset!("scheme.js", JS, "assets/js/scheme.js"),
     asset!("series.js", JS, "assets/js/series.js"),
     asset!("uPlot.iife.min.js", JS, "vendor/uplot/uPlot.iife.min.js"),
@@ -76,13 +79,18 @@ static ASSETS: [Asset; 21] = [
 
 /// The HTML with the address of its parts, and the version that is in it.
 static PAGE: LazyLock<(String, String)> = LazyLock::new(|| {
-    let version = version();
+    let version = hash();
     let html = INDEX.replace(PLACE, &format!("{PREFIX}/{version}"));
     (html, version)
 });
 
-/// FNV-1a over all parts and the HTML: it tells versions of this program apart.
-fn version() -> String {
+/// Tells the pages of programs apart.
+pub(super) fn version() -> &'static str {
+    &PAGE.1
+}
+
+/// FNV-1a over all parts and the HTML.
+fn hash() -> String {
     let parts = ASSETS
         .iter()
         .flat_map(|asset| [asset.name.as_bytes(), asset.bytes]);
@@ -107,12 +115,17 @@ async fn index(asked: HeaderMap) -> Response {
 
 async fn part(Path((version, name)): Path<(String, String)>, asked: HeaderMap) -> Response {
     let asset = ASSETS.iter().find(|asset| asset.name == name);
-    match asset.filter(|_| version == PAGE.1) {
+    let is_ours = version == PAGE.1;
+    match asset.filter(|asset| is_ours || asset.name == RENEW) {
         Some(asset) => {
-            let keep = "public, max-age=31536000, immutable";
-            answer(&asked, &version, keep, asset.media_type, asset.bytes)
+            let keep = if is_ours {
+                "public, max-age=31536000, immutable"
+            } else {
+                "no-store"
+            };
+            answer(&asked, &PAGE.1, keep, asset.media_type, asset.bytes)
         }
-        // An old page, open since before this program was replaced: it loads itself anew.
+        // A page from before this program was replaced: what is its first part sees to it.
         None => (StatusCode::NOT_FOUND, "no such part of the page\n").into_response(),
     }
 }

@@ -34,7 +34,7 @@ fn modules() -> impl Iterator<Item = &'static Asset> {
 #[test]
 fn the_html_names_parts_that_are_there() {
     let named = between(INDEX, "{{assets}}/", "\"");
-    assert_eq!(named.len(), 7, "{named:?}");
+    assert_eq!(named.len(), 8, "{named:?}");
     for name in named {
         text(name);
     }
@@ -159,4 +159,41 @@ fn parts_are_kept_and_the_html_is_asked_for_anew() {
         assert_eq!(header(header::ETAG), quoted.parse().ok(), "{name}");
         assert_eq!(header(header::CONTENT_SECURITY_POLICY), POLICY.parse().ok());
     }
+}
+
+#[tokio::test]
+async fn a_page_of_another_version_gets_only_what_loads_it_anew() {
+    let old = "0123456789abcdef";
+    for (name, version, part_name, status, keep) in [
+        (
+            "ours",
+            &*PAGE.1,
+            "main.js",
+            StatusCode::OK,
+            "public, max-age=31536000, immutable",
+        ),
+        (
+            "ours, its first",
+            &*PAGE.1,
+            RENEW,
+            StatusCode::OK,
+            "public, max-age=31536000, immutable",
+        ),
+        ("another's first", old, RENEW, StatusCode::OK, "no-store"),
+        ("another's", old, "main.js", StatusCode::NOT_FOUND, ""),
+        ("none", &*PAGE.1, "other.js", StatusCode::NOT_FOUND, ""),
+    ] {
+        let path = Path((version.to_owned(), part_name.to_owned()));
+        let answer = part(path, asked(None)).await;
+        assert_eq!(answer.status(), status, "{name}");
+        let kept = answer.headers().get(header::CACHE_CONTROL);
+        let kept = kept.map_or("", |kept| kept.to_str().expect("text"));
+        assert_eq!(kept, keep, "{name}");
+    }
+}
+
+#[test]
+fn the_part_that_loads_the_page_anew_is_the_first_script() {
+    let first = INDEX.split("<script").nth(1).expect("a script");
+    assert!(first.contains(RENEW), "{first}");
 }

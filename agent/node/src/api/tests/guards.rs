@@ -13,7 +13,7 @@ use super::super::limits::{
     ANSWERS_KIB_MAX, BURST_S, HEADER_BYTES_MAX, HEADER_TIME_MAX, HEADERS_MAX, READ_BUFFER_BYTES,
     STALL_MAX, URL_BYTES_MAX,
 };
-use super::super::{App, Kind};
+use super::super::{App, Kind, page};
 use super::*;
 
 #[test]
@@ -289,6 +289,40 @@ fn a_token_is_asked_for_over_the_network_only() {
         assert_eq!(mode & 0o777, 0o600);
         rig.end().await;
         assert!(!socket.exists());
+    });
+}
+
+#[test]
+fn an_answer_says_of_which_run_it_is_to_who_may_ask() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let token = "0123456789abcdef0123";
+        secret_file(dir.path(), "token", token);
+        let more = format!("token_file = \"{}\"", dir.path().join("token").display());
+        let may = format!("Authorization: Bearer {token}\r\n");
+        let mut runs = Vec::new();
+        for _ in 0..2 {
+            let rig = Rig::new(&more).await;
+            let value = |got: &Got, name: &str| {
+                let line = got.head.lines().find_map(|line| line.strip_prefix(name));
+                line.map(str::to_owned)
+            };
+            for path in ["/api/v1/status", "/api/v1/rolling?window=60s"] {
+                let got = rig.with(path, &may).await;
+                assert_eq!(value(&got, "forebay-page: "), Some(page::version().into()));
+                runs.extend(value(&got, "forebay-run: "));
+            }
+            for path in ["/api/v1/status", "/healthz", "/readyz", "/"] {
+                let got = rig.get(path).await;
+                assert_eq!(value(&got, "forebay-run: "), None, "{path}");
+            }
+            rig.end().await;
+        }
+        let [first, again, other, _] = &runs[..] else {
+            panic!("four answers: {runs:?}")
+        };
+        assert_eq!(first, again);
+        assert_ne!(first, other);
     });
 }
 

@@ -57,6 +57,52 @@ export function address(path, parameters = {}) {
   return `/api/v1/${path}${text ? `?${text}` : ""}`;
 }
 
+/** Runs of the agent that are over, and are not taken for new ones: so many are known. */
+const PAST_MAX = 16;
+const runs = { now: null, past: [], onOther: () => {} };
+
+/** `react` is called with the version of the agent's page when another run of it answers. */
+export function whenOther(react) {
+  runs.onOther = react;
+}
+
+/**
+ * Which run of the agent an answer is from: another process may have another log. Fails for
+ * an answer of a run that is over.
+ */
+function runOf(response) {
+  const run = response.headers.get("Forebay-Run") ?? "";
+  if (runs.past.includes(run)) {
+    throw new ApiError(0, "another agent answers");
+  }
+  if (run !== runs.now) {
+    const isFirst = runs.now === null;
+    runs.past = [...runs.past, runs.now].filter((one) => one !== null).slice(-PAST_MAX);
+    runs.now = run;
+    const page = response.headers.get("Forebay-Page") ?? "";
+    if (!isFirst || page !== forebayPage.version) {
+      runs.onOther(page);
+    }
+  }
+  return run;
+}
+
+/** A signal that says when to give up; `end` lets go of all that it holds. */
+function deadline(signal, ms) {
+  const attempt = new AbortController();
+  const give = () => attempt.abort();
+  const timer = setTimeout(give, ms);
+  signal?.addEventListener("abort", give);
+  if (signal?.aborted) {
+    give();
+  }
+  const end = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", give);
+  };
+  return { signal: attempt.signal, end };
+}
+
 async function problem(response) {
   const body = await response.json().catch(() => ({}));
   const said = body.detail ?? body.title ?? `the agent answered ${response.status}`;
@@ -65,33 +111,29 @@ async function problem(response) {
 
 /** A question; the answer also says at which time (`at_us`, the agent's clock) it was given. */
 export async function get(path, parameters = {}, signal = undefined) {
-  const deadline = AbortSignal.timeout(DEADLINE_MS);
-  const until = signal ? AbortSignal.any([signal, deadline]) : deadline;
-  let response;
+  const until = deadline(signal, DEADLINE_MS);
   try {
-    response = await fetch(address(path, parameters), {
-      headers: headers("application/json"),
-      signal: until,
-      cache: "no-store",
-    });
+    return await answer(address(path, parameters), until.signal);
   } catch (error) {
-    if (signal?.aborted) {
-      throw error;
-    }
-    throw new ApiError(0, "the agent does not answer");
+    throw error instanceof ApiError || signal?.aborted ? error : new ApiError(0, "the agent does not answer");
+  } finally {
+    until.end();
   }
+}
+
+async function answer(asked, signal) {
+  const response = await fetch(asked, { headers: headers("application/json"), signal, cache: "no-store" });
   if (!response.ok) {
     throw await problem(response);
   }
-  try {
-    const body = await response.json();
-    return { body, at_us: Date.parse(response.headers.get("Date") ?? "") * 1000 };
-  } catch (error) {
-    if (signal?.aborted) {
-      throw error;
-    }
-    throw new ApiError(0, "the agent's answer broke off");
+  const run = runOf(response);
+  const body = await response.json().catch((error) => {
+    throw signal.aborted ? error : new ApiError(0, "the agent's answer broke off");
+  });
+  if (run !== runs.now) {
+    throw new ApiError(0, "the agent was started anew");
   }
+  return { body, at_us: Date.parse(response.headers.get("Date") ?? "") * 1000 };
 }
 
 /** Takes the lines of an event stream, and gives whole events. */
@@ -133,9 +175,23 @@ export class EventLines {
   }
 }
 
+/** So many milliseconds, or until the signal. */
+function pause(ms, signal) {
+  return new Promise((done) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      done();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
+  });
+}
+
 /**
- * Follows the agent's stream until it is closed. `on.event` gets each event, `on.open` says
- * that it is open (again), `on.broken` that it is not.
+ * Follows the agent's stream until it is closed, from now on each time that it is opened. `on.event` gets each event, `on.heard`
+ * is called whenever something comes, `on.open` says that it is open (again), `on.broken`
+ * that it is not.
  */
 export class Stream {
   constructor(parameters, on) {
@@ -143,7 +199,6 @@ export class Stream {
     this.on = on;
     this.stop = new AbortController();
     this.tries = 0;
-    this.last = null;
     this.run();
   }
 
@@ -160,10 +215,7 @@ export class Stream {
       this.on.broken(why instanceof ApiError ? why : new ApiError(0, "the stream broke off"));
       const wait = AGAIN_MS[Math.min(this.tries, AGAIN_MS.length - 1)];
       this.tries += 1;
-      await new Promise((done) => {
-        const timer = setTimeout(done, wait);
-        this.stop.signal.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
-      });
+      await pause(wait, this.stop.signal);
     }
   }
 
@@ -173,24 +225,21 @@ export class Stream {
     this.stop.signal.addEventListener("abort", end, { once: true });
     let silence = setTimeout(end, STREAM_SILENCE_MS);
     try {
-      const sent = headers("text/event-stream");
-      if (this.last !== null) {
-        sent["Last-Event-ID"] = this.last;
-      }
       const response = await fetch(address("stream", this.parameters), {
-        headers: sent,
+        headers: headers("text/event-stream"),
         signal: attempt.signal,
         cache: "no-store",
       });
       if (!response.ok) {
         throw await problem(response);
       }
+      runOf(response);
+      if (this.stop.signal.aborted) {
+        throw new ApiError(0, "the agent was started anew");
+      }
       this.tries = 0;
       this.on.open();
-      const lines = new EventLines((event) => {
-        this.last = event.id ?? this.last;
-        this.on.event(event);
-      });
+      const lines = new EventLines((event) => this.on.event(event));
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (;;) {
         const { done, value } = await reader.read();
@@ -199,6 +248,7 @@ export class Stream {
         }
         clearTimeout(silence);
         silence = setTimeout(end, STREAM_SILENCE_MS);
+        this.on.heard();
         lines.push(value);
       }
     } finally {

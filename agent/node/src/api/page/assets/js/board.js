@@ -18,6 +18,9 @@ export class Board {
     this.device = null;
     this.charts = [];
     this.loading = null;
+    /** The load whose refresh has not been answered yet. */
+    this.refreshing = null;
+    this.heardUntil = Infinity;
   }
 
   get channels() {
@@ -37,7 +40,21 @@ export class Board {
     this.uid = uid;
     this.charts.forEach((chart) => chart.destroy());
     this.charts = described.map((one) => new Chart(this.host, one, this.now));
+    this.heard(this.heardUntil);
     return true;
+  }
+
+  /** Forgets all readings, as they may be of another log. */
+  forget() {
+    this.loading?.abort();
+    this.loading = null;
+    this.charts.forEach((chart) => chart.forget());
+  }
+
+  /** Until when it is known what came and what did not, us. */
+  heard(untilUs) {
+    this.heardUntil = untilUs;
+    this.charts.forEach((chart) => (chart.heardUntil = untilUs));
   }
 
   /** Asks for all that is shown, anew. */
@@ -57,11 +74,16 @@ export class Board {
 
   /** Brings up to date what no stream tells: the newest rollups and the averages. */
   async refresh() {
-    if (!this.loading || this.loading.signal.aborted || this.charts.length === 0) {
+    const { loading } = this;
+    if (!loading || loading.signal.aborted || this.refreshing === loading || this.charts.length === 0) {
       return;
     }
-    const { signal } = this.loading;
+    this.refreshing = loading;
+    const { signal } = loading;
     const done = await Promise.allSettled([this.rollups((size) => Math.min(this.settings.range.seconds, size * 3), signal), this.average(signal)]);
+    if (this.refreshing === loading) {
+      this.refreshing = null;
+    }
     if (!signal.aborted) {
       this.told(done);
     }

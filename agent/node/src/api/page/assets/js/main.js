@@ -2,7 +2,7 @@
 // shows both. Costs the agent one stream and two questions each few seconds, fewer the more
 // devices there are, and none while nobody looks at the page.
 
-import { Stream, get, useToken } from "./api.js";
+import { Stream, get, useToken, whenOther } from "./api.js";
 import { Board } from "./board.js";
 import { attribute, byId, el, options, show, text } from "./dom.js";
 import { showAlarms } from "./alarms.js";
@@ -17,9 +17,13 @@ const CHARTS_MAX = 4;
 const DRAW_MS = 1000;
 const CHART_REFRESH_MS = 5000;
 const LISTED_EACH = 3;
+/** Between two ticks no more passes but where the computer slept, or its clock was set. */
+const SLEPT_MS = 20_000;
 /** [devices at the most, ms between two questions] */
 const PACE = [[20, 2000], [60, 4000], [Infinity, 10_000]];
 const ALL = "";
+/** What is chosen, while the page loads itself anew. */
+const CHOSEN_KEY = "forebay.chosen";
 
 const state = {
   status: null,
@@ -27,7 +31,11 @@ const state = {
   devices: [],
   atUs: NaN,
   offsetUs: 0,
-  askedAt: 0,
+  askedAt: -Infinity,
+  tickedAt: Date.now(),
+  /** When the stream last said something, also that nothing came; us. */
+  heardAt: NaN,
+  asking: false,
   polls: 0,
   seen: 0,
   answerAt: 0,
@@ -56,14 +64,19 @@ function keepTime(atUs) {
 
 const pace = () => PACE.find(([most]) => state.devices.length <= most)[1];
 
+/** One question at a time: a slow agent is not asked again before it has answered. */
 async function ask() {
+  if (state.asking) {
+    return;
+  }
+  state.asking = true;
   state.askedAt = Date.now();
   try {
     const { body, at_us: atUs } = await get("status");
     keepTime(atUs);
     state.status = body;
     state.atUs = now();
-    if (knowsNew(body) || state.polls % LISTED_EACH === 0) {
+    if (knowsNew(body) || state.listed === null || state.polls % LISTED_EACH === 0) {
       state.listed = (await get("devices")).body;
     }
     state.polls += 1;
@@ -72,7 +85,48 @@ async function ask() {
   } catch (error) {
     state.failure = error;
   }
+  state.asking = false;
   present();
+}
+
+/**
+ * Another run of the agent answers: what is known of the one before may be of another log,
+ * and its page may be another.
+ */
+function startedAnew(page) {
+  if (page !== forebayPage.version) {
+    keepChosen();
+    forebayPage.renew();
+  }
+  Object.assign(state, { status: null, listed: null, polls: 0, seen: 0 });
+  unfollow();
+  board.forget();
+  ask();
+}
+
+function keepChosen() {
+  const { device, channel, window: size, range } = state;
+  try {
+    sessionStorage.setItem(CHOSEN_KEY, JSON.stringify({ device, channel, size, range: range.id }));
+  } catch {
+    // Then the first device is shown again.
+  }
+}
+
+function takeChosen() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(CHOSEN_KEY) ?? "null");
+    sessionStorage.removeItem(CHOSEN_KEY);
+    if (kept) {
+      const { device, channel } = kept;
+      const range = RANGES.find((one) => one.id === kept.range) ?? state.range;
+      const sizes = [...byId("window").options].map((option) => option.value);
+      Object.assign(state, { device, channel, range, window: sizes.includes(kept.size) ? kept.size : state.window });
+      byId("window").value = state.window;
+    }
+  } catch {
+    // Nothing was chosen.
+  }
 }
 
 /** Whether there are more devices, channels or links than when they were listed last. */
@@ -126,7 +180,7 @@ function presentConnection() {
   show(asked, failure?.status === 401 || stream.why?.status === 401);
   let said = null;
   if (failure && failure.status === 0) {
-    const since = state.answerAt ? ` What is shown is from ${clock(state.answerAt * 1000 + state.offsetUs)}, ${span((Date.now() - state.answerAt) / 1000)} ago.` : "";
+    const since = state.answerAt ? ` What is shown is from ${clock(state.answerAt * 1000 + state.offsetUs, now())}, ${span((Date.now() - state.answerAt) / 1000)} ago.` : "";
     said = `The agent does not answer.${since} It is asked again.`;
   } else if (failure && failure.status !== 401) {
     said = `The agent refuses to answer: ${failure.message}`;
@@ -166,7 +220,7 @@ function choose() {
   const all = names.length > CHARTS_MAX ? `the first ${CHARTS_MAX}` : "all";
   options(byId("channel"), [[ALL, all], ...names.map((name) => [name, name])], state.channel);
   const shown = device.channels.filter((channel) => state.channel === ALL || state.channel === channel.name).slice(0, CHARTS_MAX);
-  if (board.show(device, shown)) {
+  if (board.show(device, shown) || state.stream.object === null) {
     follow();
   }
   presentDevices();
@@ -176,11 +230,18 @@ function settings() {
   return { range: state.range, window: state.window };
 }
 
-/** Follows what is new of the channels shown, and what comes late. */
-function follow() {
+function unfollow() {
+  if (state.stream.open) {
+    board.heard(state.heardAt);
+  }
   state.stream.object?.close();
   state.stream.object = null;
   state.stream.open = false;
+}
+
+/** Follows what is new of the channels shown, and what comes late. */
+function follow() {
+  unfollow();
   if (board.charts.length === 0 || document.hidden) {
     return;
   }
@@ -194,15 +255,21 @@ function follow() {
     open: () => {
       state.stream.open = true;
       state.stream.why = null;
+      state.heardAt = now();
+      board.heard(Infinity);
       presentConnection();
       // What came between is asked for; then both overlap, and nothing is missing.
       board.load(settings());
     },
     broken: (why) => {
+      if (state.stream.open) {
+        board.heard(state.heardAt);
+      }
       state.stream.open = false;
       state.stream.why = why;
       presentConnection();
     },
+    heard: () => (state.heardAt = now()),
     event: onEvent,
   });
 }
@@ -217,16 +284,28 @@ function onEvent({ event, data }) {
   board.take(said.stream ?? event, said.op ?? event, said.row ?? said);
 }
 
+/** Whether so much time passed that the stream may have ended without a word. */
+function slept() {
+  const before = state.tickedAt;
+  state.tickedAt = Date.now();
+  return Math.abs(state.tickedAt - before) > SLEPT_MS;
+}
+
 function tick() {
+  const wakes = slept();
   if (document.hidden) {
     return;
+  }
+  if (wakes) {
+    follow();
   }
   board.draw();
   if (state.failure) {
     presentConnection();
     presentDevices();
   }
-  if (Date.now() - state.askedAt >= pace()) {
+  // Also where this computer's clock was put back.
+  if (Math.abs(Date.now() - state.askedAt) >= pace()) {
     ask();
   }
 }
@@ -301,7 +380,9 @@ function wire() {
   });
 }
 
+takeChosen();
 wire();
+whenOther(startedAnew);
 ask();
 setInterval(tick, DRAW_MS);
 setInterval(refreshCharts, CHART_REFRESH_MS);
