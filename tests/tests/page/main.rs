@@ -6,6 +6,7 @@
 mod access;
 mod axe;
 mod builds;
+mod hours;
 mod many;
 mod rig;
 mod walk;
