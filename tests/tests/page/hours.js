@@ -4,7 +4,7 @@
   const HZ = 5;
   const UID = "0123456789abcdef";
   const [realTimeout, realChannel] = [setTimeout, MessageChannel];
-  const agent = { away: false, slow: false, runs: 1, since: 0 };
+  const agent = { away: false, slow: false, busy: false, runs: 1, since: 0 };
   const seen = { asked: {}, waiting: 0, waitingMost: 0, streams: new Set(), streamsMost: 0, opened: 0 };
   const timers = new Map();
   /** `nowMs` is the agent's; this computer's clock is `setBy` further. */
@@ -86,6 +86,9 @@
       seen.waiting += 1;
       seen.waitingMost = Math.max(seen.waitingMost, seen.waiting);
       await new Promise((_, fail) => signal.addEventListener("abort", () => ((seen.waiting -= 1), fail(new DOMException("aborted", "AbortError"))), { once: true }));
+    }
+    if (name === "stream" && agent.busy) {
+      return new Response(JSON.stringify({ detail: "as many streams are followed as may be" }), { status: 503, headers: headers("application/problem+json") });
     }
     if (name === "stream") {
       return stream(url.searchParams, signal);

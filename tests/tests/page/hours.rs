@@ -95,6 +95,26 @@ fn what_a_page_holds_does_not_grow_while_the_agent_is_away() {
     assert_eq!(bare.browser.eval(LIVE), true);
 }
 
+/// As many streams are followed as the config lets: what there is so far is drawn.
+#[test]
+fn a_chart_is_drawn_without_a_stream_and_says_so() {
+    let mut bare = opened();
+    bare.browser.eval("hours.agent.busy = true; hours.cut()");
+    bare.browser
+        .eval("hours.choose('tr.channel .pick').then(() => hours.go(30, 1))");
+    let points = "Number(document.querySelector('.chart').dataset.points)";
+    assert!(bare.browser.eval(points).as_u64() > Some(1000));
+    let silent = "document.querySelector('.chart').dataset.silent";
+    assert_eq!(bare.browser.eval(silent), "0", "nobody listens");
+    let said = "document.querySelector('#connection').textContent";
+    let said = bare.browser.eval(said);
+    let said = said.as_str().unwrap();
+    assert!(said.starts_with("Live readings are interrupted"), "{said}");
+    bare.browser
+        .eval("hours.agent.busy = false; hours.go(30, 1)");
+    assert_eq!(bare.browser.eval(LIVE), true);
+}
+
 /// An agent that takes longer than a question may: others do not pile up behind it.
 #[test]
 fn a_slow_agent_is_not_asked_again_before_it_has_answered() {

@@ -27,6 +27,11 @@ export class Board {
     return this.charts.map((chart) => chart.channel.channel);
   }
 
+  /** Whether what is shown has been asked for. */
+  get isAsked() {
+    return this.loading !== null && !this.loading.signal.aborted;
+  }
+
   /** Shows these channels of {name, uid}; true when they are others than before, and have to be loaded. */
   show({ name: device, uid }, channels) {
     const described = channels.map((channel) => ({ device, uid, channel: channel.name, unit: channel.unit, period_us: channel.periodUs, newestUs: channel.newestUs, value: channel.value }));

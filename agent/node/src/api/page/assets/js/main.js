@@ -268,6 +268,11 @@ function follow() {
       state.stream.open = false;
       state.stream.why = why;
       presentConnection();
+      if (!board.isAsked) {
+        // As many streams are followed as may be: what there is so far is shown all the same.
+        board.heard(now());
+        board.load(settings());
+      }
     },
     heard: () => (state.heardAt = now()),
     event: onEvent,
