@@ -82,6 +82,8 @@ pub struct LiveTable {
     changed: Vec<bool>,
     /// Channels whose names were taken.
     named: usize,
+    /// Readings since the start of channels that found no place.
+    not_shown: u64,
 }
 
 /// Pages that changed, by number.
@@ -101,7 +103,7 @@ impl LiveTable {
         if let Some(index) = self.index.get(&key) {
             return LiveIndex(Some(*index));
         }
-        if self.rows.len() >= LIVE_SERIES_MAX {
+        if self.is_full() {
             return LiveIndex(None);
         }
         self.rows.push(Live {
@@ -121,6 +123,7 @@ impl LiveTable {
     /// Takes a reading of the channel at `index`.
     pub fn update(&mut self, index: LiveIndex, value: Option<f64>, record: &ReadingRecord) {
         let Some(index) = index.0 else {
+            self.not_shown += u64::from(self.is_full());
             return;
         };
         let Some(row) = self.rows.get_mut(index) else {
@@ -193,6 +196,18 @@ impl LiveTable {
         out.changed = vec![false; out.rows.len().div_ceil(PAGE_ROWS)];
         out.named = out.rows.len();
         (out.index.len() == out.rows.len()).then_some(out)
+    }
+
+    /// Whether there may be channels that it does not show.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= LIVE_SERIES_MAX
+    }
+
+    /// Readings since the start of such channels.
+    #[must_use]
+    pub fn not_shown(&self) -> u64 {
+        self.not_shown
     }
 
     #[must_use]
@@ -341,6 +356,48 @@ mod tests {
         feed(&mut table, PAGE_ROWS, Quality::Stale);
         assert_eq!(keep(&mut table), (1, 1), "a new page of each");
         assert_eq!(keep(&mut table), (0, 0), "nothing new");
+    }
+
+    #[test]
+    fn channels_have_a_place_up_to_the_limit_and_readings_beyond_it_are_counted() {
+        let mut table = LiveTable::default();
+        (0..LIVE_SERIES_MAX - 1).for_each(|n| feed(&mut table, n, Quality::Ok));
+        for (name, n, want) in [
+            ("limit - 1", 0, (LIVE_SERIES_MAX - 1, false, 0)),
+            ("limit", LIVE_SERIES_MAX - 1, (LIVE_SERIES_MAX, true, 0)),
+            ("limit + 1", LIVE_SERIES_MAX, (LIVE_SERIES_MAX, true, 1)),
+            (
+                "the same again",
+                LIVE_SERIES_MAX,
+                (LIVE_SERIES_MAX, true, 2),
+            ),
+            ("one with a place", 7, (LIVE_SERIES_MAX, true, 2)),
+        ] {
+            feed(&mut table, n, Quality::Ok);
+            let is = (table.iter().count(), table.is_full(), table.not_shown());
+            assert_eq!(is, want, "{name}");
+        }
+        let mut muted = LiveTable::default();
+        let series = series(0);
+        let record = ReadingRecord {
+            series: 0,
+            ordinal: Ordinal(0),
+            tick: Tick(0),
+            time: EventTime(0),
+            uncertainty_us: 0,
+            value: 0,
+            quality: Quality::Ok,
+        };
+        muted.update(
+            LiveIndex::of_number(None),
+            figure(&series, &record),
+            &record,
+        );
+        assert_eq!(
+            muted.not_shown(),
+            0,
+            "one that shows nothing leaves nothing out"
+        );
     }
 
     #[test]

@@ -6,12 +6,13 @@ mod killed;
 
 use std::sync::Arc;
 
+use forebay_core::devices::DeviceRequest;
 use forebay_core::effect::{Effect, GatewayConfig, Input, QueryId};
 use forebay_core::import::{ImportId, ImportRecord, ImportRequest, SessionNo};
-use forebay_core::limits::{STATUS_CHANNELS_PER_TURN_MAX, STATUS_DEVICE_CHANNELS};
+use forebay_core::limits::{LIVE_SERIES_MAX, STATUS_CHANNELS_PER_TURN_MAX, STATUS_DEVICE_CHANNELS};
 use forebay_core::payload::GatewayName;
 use forebay_core::pipeline::Gateway;
-use forebay_core::query::Query;
+use forebay_core::query::{ChannelName, ChannelQuery, Query, TimeRange};
 use forebay_core::store::memory::{Crash, MemoryStore};
 use forebay_core::units::{EventTime, LogId, Span};
 use forebay_wire::message::Quality;
@@ -133,6 +134,86 @@ fn a_status_takes_as_many_turns_as_there_is_to_tell() {
             "{name}: the sums are of all devices"
         );
     }
+}
+
+/// Why a question was refused.
+fn refusal(rig: &mut Rig, input: Input<'_>) -> String {
+    rig.input(input);
+    while let Some(effect) = rig.gateway.poll_effect() {
+        if let Effect::Answer(_, answer) = effect {
+            return answer.expect_err("it is refused");
+        }
+    }
+    unreachable!("it is answered at once")
+}
+
+fn show(device: &str) -> Input<'static> {
+    let device = device.into();
+    Input::Device(QueryId(1), DeviceRequest::Show { device })
+}
+
+fn readings(device: &str, channel: &str) -> Input<'static> {
+    let channel = ChannelName {
+        device: device.into(),
+        channel: channel.into(),
+    };
+    let range = TimeRange::default();
+    let query = Query::Channel(channel, ChannelQuery::Readings { range });
+    Input::Query(QueryId(1), query)
+}
+
+#[test]
+fn a_name_that_was_typed_wrong_is_answered_with_the_one_that_was_meant() {
+    let mut lab = lab(&[12]);
+    for (input, want) in [
+        (
+            show("D0000"),
+            "no device is called \"D0000\" (did you mean \"d000\"?)",
+        ),
+        (
+            show("pump"),
+            "no device is called \"pump\": none is connected",
+        ),
+        (
+            readings("d00", "c000"),
+            "no device is called \"d00\" (did you mean \"d000\"?)",
+        ),
+        (
+            readings("d000", "c03"),
+            "has no channel \"c03\" (did you mean \"c003\"?): it has c000, c001, c002, c003, \
+             c004, c005, c006, c007 and 4 more",
+        ),
+    ] {
+        let said = refusal(&mut lab.rig, input);
+        assert!(said.contains(want), "{said}");
+    }
+}
+
+#[test]
+fn a_channel_beyond_those_that_are_shown_is_not_said_to_have_no_reading() {
+    let each = 64;
+    let mut lab = lab(&vec![each; LIVE_SERIES_MAX / each]);
+    let last = format!("d{:03}", LIVE_SERIES_MAX / each - 1);
+    let rig = &mut lab.rig;
+    let said = refusal(rig, readings(&last, "none"));
+    assert!(
+        said.contains("queries know the first 16384 channels"),
+        "{said}"
+    );
+    rig.input(Input::Query(QueryId(7), Query::Summary));
+    let (_, summary) = answers(rig).pop().expect("it is told in the same turn");
+    assert_eq!(summary["readings_not_shown"], 0, "all of them have a place");
+}
+
+#[test]
+fn a_summary_is_told_at_once_and_says_nothing_of_devices() {
+    let mut lab = lab(&[STATUS_CHANNELS_PER_TURN_MAX; 2]);
+    let rig = &mut lab.rig;
+    rig.input(Input::Query(QueryId(7), Query::Summary));
+    let (_, summary) = answers(rig).pop().expect("it is told in the same turn");
+    assert_eq!(summary["received"], 2 * STATUS_CHANNELS_PER_TURN_MAX);
+    assert_eq!(summary["health"], "ok");
+    assert_eq!(summary.get("devices"), None);
 }
 
 #[test]

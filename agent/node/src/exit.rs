@@ -47,7 +47,7 @@ impl Exit {
             }
             Self::Usage => {
                 "nothing was done: the command line or the config is wrong, or what they point at \
-                 (a file, a log, a topic) cannot be used"
+                 (a file, a log, a topic, the socket of another user) cannot be used"
             }
             Self::Unreachable => {
                 "nobody answers at the socket: no agent or receiver runs with this config"

@@ -207,7 +207,7 @@ fn what_cannot_be_done_is_said_with_what_there_is() {
                 "--period",
                 "1s",
             ],
-            "boiler has no channel \"temprature\": it has temperature, humidity",
+            "boiler has no channel \"temprature\" (did you mean \"temperature\"?): it has temperature, humidity",
         ),
     ] {
         let said = site.refused(args);

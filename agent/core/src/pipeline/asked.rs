@@ -17,6 +17,7 @@ impl Gateway {
                 }
                 return;
             }
+            Query::Summary => Err(Ok(status::summary(self, now))),
             Query::DeadLetters => Err(Ok(self.dead_letters().into())),
             Query::RetryDeadLetters { destination } => {
                 Err(self.retry_dead_letters(destination.as_deref()))

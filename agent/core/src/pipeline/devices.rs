@@ -8,11 +8,8 @@ use super::{Gateway, device_view};
 use crate::devices::{DeviceAction, DeviceRequest, SetRequest};
 use crate::effect::{Effect, Note, QueryId};
 use crate::link::session::Session;
-use crate::query::{Reply, Written};
+use crate::query::{Reply, Written, did_you_mean, listed};
 use crate::units::{Mono, PortId};
-
-/// Devices that an error names.
-const NAMES_SHOWN_MAX: usize = 8;
 
 impl Gateway {
     pub(super) fn on_device_request(&mut self, id: QueryId, request: &DeviceRequest, now: Mono) {
@@ -64,20 +61,18 @@ impl Gateway {
 
     /// What there is instead: the devices that are connected, the first of them.
     pub(super) fn unknown_device(&self, device: &str) -> String {
+        let named = |uid| self.config.names.name(uid);
         let connected = self.devices.iter().filter(|(_, d)| d.link.is_some());
-        let mut names: Vec<_> = connected
-            .map(|(uid, _)| self.config.names.name(uid))
-            .collect();
-        let more = names.len().saturating_sub(NAMES_SHOWN_MAX);
-        names.truncate(NAMES_SHOWN_MAX);
-        let connected = match (names.is_empty(), more) {
-            (true, _) => String::from("none is connected"),
-            (false, 0) => format!("connected are {}", names.join(", ")),
-            (false, more) => format!("connected are {} and {more} more", names.join(", ")),
+        let connected: Vec<_> = connected.map(|(uid, _)| named(uid)).collect();
+        let connected = match listed(connected.iter().map(String::as_str)) {
+            None => String::from("none is connected"),
+            Some(names) => format!("connected are {names}"),
         };
+        let known: Vec<_> = self.ledger.devices().map(|(uid, _)| named(uid)).collect();
+        let near = did_you_mean(device, known.iter().map(String::as_str));
         format!(
-            "no device is called \"{device}\": {connected}; `forebay device ls` shows all that were \
-             heard of"
+            "no device is called \"{device}\"{near}: {connected}; `forebay device ls` shows all that \
+             were heard of"
         )
     }
 

@@ -61,6 +61,15 @@ impl Begun {
     }
 }
 
+/// All but the devices, in one step.
+pub(super) fn summary(gateway: &Gateway, now: Mono) -> Reply {
+    let mut told = snapshot(gateway, now);
+    if let Some(members) = told.as_object_mut() {
+        members.shift_remove("devices");
+    }
+    told.into()
+}
+
 /// The whole snapshot but for the devices.
 fn snapshot(gateway: &Gateway, now: Mono) -> Value {
     let total = gateway.ledger.total();
@@ -80,6 +89,12 @@ fn snapshot(gateway: &Gateway, now: Mono) -> Value {
         "rows_oversize": counted(gateway, |c| c.rows_oversize),
         "rows_homeless": counted(gateway, |c| c.rows_homeless),
         "readings_beyond": counted(gateway, |c| c.readings_beyond),
+        "readings_not_shown": gateway
+            .readers
+            .stages()
+            .iter()
+            .map(|stage| stage.live.not_shown())
+            .sum::<u64>(),
         "changes_missing": counted(gateway, |c| c.changes_missing) + across(gateway).changes_missing,
         "clock": clock(gateway),
         "exchange": gateway.exchange.as_ref().map(|exchange| {

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use super::catalog::Catalog;
 use super::figures::{FigureValues, rolling_range, whole_windows};
 use super::job::Job;
-use super::names::Names;
+use super::names::{Names, did_you_mean, listed};
 use super::{ChannelName, ChannelQuery};
 use crate::engine::config::Aggregate;
 use crate::layout::Stretch;
-use crate::limits::READ_KEYS_MAX;
+use crate::limits::{LIVE_SERIES_MAX, READ_KEYS_MAX};
 use crate::live::{ChannelKey, Live};
 use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
@@ -247,14 +247,23 @@ impl Known<'_> {
             .filter(|(other, _)| other.uid == key.uid)
             .map(|(other, _)| &*other.channel)
             .collect();
-        PlanError::Unknown(if names.is_empty() {
-            format!("the log holds no reading of device \"{device}\"")
-        } else {
-            format!(
-                "device \"{device}\" has no channel \"{}\": it has {}",
+        let near = did_you_mean(&key.channel, names.iter().copied());
+        let full = match self.readers.stage(key.uid).live.is_full() {
+            true => format!(
+                "; queries know the first {LIVE_SERIES_MAX} channels of its partition, and there \
+                 are more: see all with `forebay tail --device`"
+            ),
+            false => String::new(),
+        };
+        PlanError::Unknown(match listed(names) {
+            None if full.is_empty() => {
+                format!("the log holds no reading of device \"{device}\"")
+            }
+            None => format!("no channel of device \"{device}\" is known{full}"),
+            Some(names) => format!(
+                "device \"{device}\" has no channel \"{}\"{near}: it has {names}{full}",
                 key.channel,
-                names.join(", ")
-            )
+            ),
         })
     }
 

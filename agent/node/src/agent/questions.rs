@@ -16,6 +16,8 @@ pub(crate) const SIZE_US_MAX: i64 = 10 * 366 * 86_400 * 1_000_000;
 pub fn write(query: &Query) -> Value {
     match query {
         Query::Status => json!({ "query": "status" }),
+        // A receiver and an agent of before tell all, which is more and not less.
+        Query::Summary => json!({ "query": "status", "devices": false }),
         Query::DeadLetters => json!({ "query": "dead_letters" }),
         Query::RetryDeadLetters { destination } => {
             json!({ "query": "retry_dead_letters", "destination": destination })
@@ -87,6 +89,7 @@ pub fn read(request: &Value) -> Result<Question, String> {
 
 fn read_query(query: &str, request: &Value) -> Result<Query, String> {
     match query {
+        "status" if request["devices"] == false => Ok(Query::Summary),
         "status" => Ok(Query::Status),
         "dead_letters" => Ok(Query::DeadLetters),
         "retry_dead_letters" => Ok(Query::RetryDeadLetters {
@@ -204,6 +207,7 @@ mod tests {
         };
         for query in [
             Query::Status,
+            Query::Summary,
             Query::DeadLetters,
             Query::RetryDeadLetters { destination: None },
             Query::RetryDeadLetters {

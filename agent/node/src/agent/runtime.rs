@@ -394,7 +394,7 @@ impl Runtime {
                 return;
             }
             Ok(Question::Query(query)) => {
-                let about = if query == Query::Status {
+                let about = if matches!(query, Query::Status | Query::Summary) {
                     About::Status
                 } else if query == Query::Tables {
                     About::Tables

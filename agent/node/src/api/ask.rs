@@ -40,6 +40,11 @@ pub(super) fn problem(error: ReadError) -> Problem {
     }
 }
 
+/// The status without its devices.
+pub(super) async fn summary(app: &App) -> Result<Reply, Problem> {
+    reply(app, questions::write(&Query::Summary)).await
+}
+
 /// The status, as `forebay status --json` shows it.
 pub(super) async fn status(app: &App) -> Result<Reply, Problem> {
     reply(app, questions::write(&Query::Status)).await

@@ -23,7 +23,7 @@ pub(super) async fn readyz(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Given::read(&READYZ, query.as_deref(), ask::now())?;
-    let status = ask::status(&app).await?;
+    let status = ask::summary(&app).await?;
     if status.object()["recovered"] == true {
         return Ok(text("ready\n"));
     }

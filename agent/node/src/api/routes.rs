@@ -82,8 +82,7 @@ pub(super) async fn alarms(
     query: RawQuery,
 ) -> Answer {
     plain(&endpoints::ALARMS, &headers, &query)?;
-    // The list of devices, which may be long, says nothing of alarms.
-    let status = ask::status(&app).await?;
+    let status = ask::summary(&app).await?;
     Ok(answer(alarms::of_status(status.object())))
 }
 

@@ -33,7 +33,7 @@ pub(super) struct AlarmsArgs {
 
 /// Asks and shows.
 pub(super) fn run(args: &AlarmsArgs) -> ExitCode {
-    let request = questions::write(&Query::Status);
+    let request = questions::write(&Query::Summary);
     let answer = match args.listed.target.ask(&request) {
         Ok(status) => of_status(&status),
         Err(failure) => return output::failed(&failure),

@@ -60,7 +60,7 @@ pub(super) fn look(config: &Config, pid: Option<u32>, patience: Duration) -> Run
         Some(upstream) if is_receiver(config) => &upstream.socket,
         Some(_) | None => &config.query.socket,
     };
-    let request = questions::write(&Query::Status).to_string();
+    let request = questions::write(&Query::Summary).to_string();
     RunningFacts {
         pid,
         status: (pid.is_some() || socket.exists()).then(|| {

@@ -5,13 +5,17 @@
 //! [`ANSWER_BYTES_MAX`] per answer, [`IDLE_MAX`] without a word. Knows no question.
 
 use std::fs::Permissions;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream as Blocking;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_core::limits::{
+    BOOTS_PER_DEVICE_MAX, CHANNEL_NAME_BYTES_MAX, DEVICES_MAX, LIVE_SERIES_MAX, PARTITIONS_MAX,
+    UNIT_NAME_BYTES_MAX,
+};
 use forebay_core::query::Answer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
@@ -27,8 +31,16 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub const CONNECTIONS_MAX: usize = 32;
 /// Longest request line: a batch of an import is the longest.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
-/// Longest answer line that a client takes.
-pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest answer line that a client takes: all that a status may have to tell.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// What a channel takes of a status beside its names, bytes, and a device with the accounts
+/// of its boots. In JSON a byte of a name may be six.
+const CHANNEL_BYTES_MAX: usize = 200 + 6 * (CHANNEL_NAME_BYTES_MAX + UNIT_NAME_BYTES_MAX);
+const DEVICE_BYTES_MAX: usize = 4096 + 512 * BOOTS_PER_DEVICE_MAX;
+const _: () = assert!(
+    PARTITIONS_MAX * LIVE_SERIES_MAX * CHANNEL_BYTES_MAX + DEVICES_MAX * DEVICE_BYTES_MAX
+        < ANSWER_BYTES_MAX
+);
 /// A connection that says nothing for so long is closed; a client waits as long
 /// for its answer.
 pub const IDLE_MAX: Duration = Duration::from_secs(30);
@@ -151,26 +163,14 @@ pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value,
              {SOCKET_PATH_BYTES_MAX}: {shown}"
         )));
     }
-    let mut stream = Blocking::connect(path).map_err(|error| {
-        let text = format!(
-            "nobody answers at {shown} ({error}): is `forebay run` or `forebay upstream` running \
-             with this config or socket?"
-        );
-        Failure::new(Exit::Unreachable, text)
-    })?;
-    let told = |error: io::Error| format!("{shown}: {error}");
+    let mut stream = Blocking::connect(path).map_err(|error| unconnected(path, &error))?;
+    let told = |error: io::Error| broken(path, &error, patience);
     stream.set_read_timeout(Some(patience)).map_err(told)?;
+    stream.set_write_timeout(Some(patience)).map_err(told)?;
     stream
         .write_all(format!("{request}\n").as_bytes())
         .map_err(told)?;
-    let mut line = String::new();
-    BufReader::new(stream.take(ANSWER_BYTES_MAX as u64))
-        .read_line(&mut line)
-        .map_err(told)?;
-    if line.is_empty() {
-        let text = format!("the process behind {shown} ended before it answered");
-        return Err(Failure::new(Exit::Unreachable, text));
-    }
+    let line = read_answer(stream, ANSWER_BYTES_MAX).map_err(told)?;
     let mut answer: Value =
         serde_json::from_str(&line).map_err(|error| format!("{shown}: bad answer: {error}"))?;
     match answer.get("error").and_then(Value::as_str) {
@@ -179,9 +179,66 @@ pub fn ask_line(path: &Path, request: &str, patience: Duration) -> Result<Value,
     }
 }
 
+/// Why nobody can be asked.
+fn unconnected(path: &Path, error: &io::Error) -> Failure {
+    let shown = path.display();
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return Failure::usage(format!(
+            "the socket {shown} may be opened by its owner only ({error}): run this as the user \
+             that the agent or receiver runs as, for example with sudo -u"
+        ));
+    }
+    let text = format!(
+        "nobody answers at {shown} ({error}): is `forebay run` or `forebay upstream` running \
+         with this config or socket?"
+    );
+    Failure::new(Exit::Unreachable, text)
+}
+
+/// What an error on the way to an answer means.
+fn broken(path: &Path, error: &io::Error, patience: Duration) -> Failure {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionReset, FileTooLarge, TimedOut, UnexpectedEof, WouldBlock,
+    };
+    let shown = path.display();
+    let is_one_of = |kinds: &[io::ErrorKind]| kinds.contains(&error.kind());
+    if is_one_of(&[WouldBlock, TimedOut]) {
+        return Failure::from(format!(
+            "the process behind {shown} gives no answer in {patience:?}: it is stopped, or has \
+             more to do than it can; ask again, and restart it where that does not help"
+        ));
+    }
+    if is_one_of(&[BrokenPipe, ConnectionReset, UnexpectedEof]) {
+        let text = format!("the process behind {shown} ended before it answered");
+        return Failure::new(Exit::Unreachable, text);
+    }
+    if is_one_of(&[FileTooLarge]) {
+        return Failure::from(format!(
+            "the answer of {shown} is longer than {} MiB, which is more than is taken: ask for \
+             less, such as one device",
+            ANSWER_BYTES_MAX >> 20
+        ));
+    }
+    Failure::from(format!("{shown}: {error}"))
+}
+
+/// An answer, with the end of its line.
+fn read_answer(from: impl io::Read, bytes_max: usize) -> io::Result<String> {
+    let mut line = String::new();
+    let read = BufReader::new(from.take(bytes_max as u64)).read_line(&mut line)?;
+    match line.ends_with('\n') {
+        true => Ok(line),
+        false if read == bytes_max => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a status of 120,000 channels takes, and more.
+    const LONG_BYTES: usize = 20 << 20;
 
     /// Serves a socket whose answers echo the question, and runs `client` beside it.
     fn with_echo<T: Send + 'static>(client: impl FnOnce(PathBuf) -> T + Send + 'static) -> T {
@@ -197,7 +254,11 @@ mod tests {
             tokio::spawn(async move {
                 while let Some(asked) = asked.recv().await {
                     let refuse = asked.request == json!("refuse");
-                    let answer = (!refuse).then(|| asked.request.into());
+                    let answer = match asked.request.as_str() {
+                        Some("long") => json!("x".repeat(LONG_BYTES)),
+                        _ => asked.request,
+                    };
+                    let answer = (!refuse).then(|| answer.into());
                     let _ = asked.answer.send(answer.ok_or_else(|| String::from("no")));
                 }
             });
@@ -217,6 +278,12 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_many_channels_is_taken() {
+        let answer = with_echo(|path| ask(&path, &json!("long"))).expect("an answer");
+        assert_eq!(answer.as_str().map(str::len), Some(LONG_BYTES));
+    }
+
+    #[test]
     fn a_request_is_taken_up_to_its_limit() {
         for (len, taken) in [
             (REQUEST_BYTES_MAX - 1, true),
@@ -228,6 +295,59 @@ mod tests {
             let answer = with_echo(move |path| ask(&path, &json!(text)));
             assert_eq!(answer.is_ok(), taken, "{len}: {:?}", answer.err());
         }
+    }
+
+    #[test]
+    fn an_answer_is_taken_up_to_its_limit_and_whole_only() {
+        use io::ErrorKind::{FileTooLarge, UnexpectedEof};
+        for (name, line, want) in [
+            ("limit - 1", "123456\n", Ok(7)),
+            ("limit", "1234567\n", Ok(8)),
+            ("limit + 1", "12345678\n", Err(FileTooLarge)),
+            ("it ends in the middle", "1234", Err(UnexpectedEof)),
+            ("there is none", "", Err(UnexpectedEof)),
+        ] {
+            let read = read_answer(line.as_bytes(), 8);
+            let read = read.map(|line| line.len()).map_err(|error| error.kind());
+            assert_eq!(read, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_connection_is_said() {
+        use io::ErrorKind::{BrokenPipe, FileTooLarge, PermissionDenied, WouldBlock};
+        let path = Path::new("/run/s.sock");
+        let patience = Duration::from_secs(30);
+        let told = |kind: io::ErrorKind| broken(path, &kind.into(), patience);
+        for (failure, exit, word) in [
+            (told(WouldBlock), Exit::Failed, "no answer in 30s"),
+            (told(BrokenPipe), Exit::Unreachable, "ended before"),
+            (told(FileTooLarge), Exit::Failed, "longer than 256 MiB"),
+            (
+                unconnected(path, &PermissionDenied.into()),
+                Exit::Usage,
+                "its owner",
+            ),
+        ] {
+            assert_eq!(failure.exit, exit, "{failure}");
+            assert!(failure.text.contains(word), "{failure}");
+            assert!(failure.text.contains("/run/s.sock"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_ends_in_the_middle_of_an_answer_is_not_there() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("s.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        let agent = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let _ = BufReader::new(&stream).read_line(&mut String::new());
+            stream.write_all(b"{\"ok\":[1,").expect("written");
+        });
+        let failure = ask(&path, &json!(1)).expect_err("half an answer is none");
+        agent.join().expect("it ended");
+        assert_eq!(failure.exit, Exit::Unreachable, "{failure}");
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl AgentChild {
     /// # Errors
     /// A sentence: it does not answer (yet).
     pub(super) fn status(&self) -> Result<Value, String> {
-        let request = questions::write(&Query::Status).to_string();
+        let request = questions::write(&Query::Summary).to_string();
         Ok(local::ask_line(&self.socket, &request, ANSWER_MAX)?)
     }
 

@@ -114,6 +114,12 @@ pub(super) const METRICS: &[Metric] = &[
         NONE
     ),
     counter!(
+        "forebay_readings_not_shown_total",
+        "Readings of more channels than newest readings are kept of: stored and computed, not shown.",
+        "/readings_not_shown",
+        NONE
+    ),
+    counter!(
         "forebay_gap_readings_total",
         "Readings in declared gaps, by why they never came.",
         "/gaps/by_reason/*",
