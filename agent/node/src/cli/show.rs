@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use forebay_core::limits::LIVE_SERIES_MAX;
 use serde_json::Value;
 
 use crate::shell::output::{Sheet, bytes as size, figure as number};
@@ -286,6 +287,18 @@ fn alarms(answer: &Value) -> String {
     out
 }
 
+/// That there are more channels than are told of.
+fn not_shown(answer: &Value) -> String {
+    match answer["readings_not_shown"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(count) => format!(
+            "\n! {count} readings are of channels beyond the first {LIVE_SERIES_MAX} of a partition: \
+             stored and computed, but neither shown here nor found by queries; see them with \
+             forebay tail --device, or give [agent] more partitions for those to come"
+        ),
+    }
+}
+
 /// The agent at a glance.
 pub(super) fn status(answer: &Value) -> String {
     let mut out = format!(
@@ -300,6 +313,7 @@ pub(super) fn status(answer: &Value) -> String {
         number(&answer["rows"]),
     );
     out.push_str(&alarms(answer));
+    out.push_str(&not_shown(answer));
     out.push('\n');
     out.push_str(&destinations(answer));
     out.push_str(&space(&answer["space"]));
@@ -319,10 +333,10 @@ pub(super) fn status(answer: &Value) -> String {
         for channel in device["channels"].as_array().into_iter().flatten() {
             let _ = write!(
                 out,
-                "\n  {:<20} {:>12} {:<8} {}",
-                text(&channel["channel"]),
-                number(&channel["value"]),
-                text(&channel["unit"]),
+                "\n  {} {} {} {}",
+                width::left(&text(&channel["channel"]), 20),
+                width::right(&number(&channel["value"]), 12),
+                width::left(&text(&channel["unit"]), 8),
                 text(&channel["time"]),
             );
         }
@@ -335,6 +349,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_status_lines_up_wide_names_and_says_what_it_does_not_show() {
+        let mut answer = json!({ "gateway": "gw", "devices": [{ "device": "d", "channels": [
+            { "channel": "温度計", "value": 1e300, "unit": "度", "time": "t" },
+            { "channel": "temperature", "value": 1.5, "unit": "degC", "time": "t" },
+        ] }] });
+        let told = status(&answer);
+        let lines: Vec<&str> = told.lines().rev().take(2).collect();
+        assert_eq!(lines[1], "  温度計                  1.000e300 度       t");
+        assert_eq!(lines[0], "  temperature                 1.500 degC     t");
+        assert!(!told.contains("beyond"), "{told}");
+        answer["readings_not_shown"] = json!(7);
+        let told = status(&answer);
+        let said = "! 7 readings are of channels beyond the first 16384 of a partition";
+        assert!(told.contains(said), "{told}");
+    }
 
     #[test]
     fn tables_show_where_they_come_from_and_what_is_wrong() {

@@ -331,11 +331,24 @@ pub fn shown_as(kind: Kind, value: &Value) -> String {
     }
 }
 
+/// From here on a figure is shown by its power of ten: three decimals would say nothing of
+/// it, or it has hundreds of digits.
+const FIGURE_MIN: f64 = 0.001;
+const FIGURE_MAX: f64 = 1e15;
+
 /// A figure with at most three decimals; a dash for none.
 #[must_use]
 pub fn figure(value: &Value) -> String {
+    if value.is_u64() || value.is_i64() {
+        return value.to_string();
+    }
     match value.as_f64() {
-        Some(figure) if figure.fract() == 0.0 && figure.abs() < 1e15 => format!("{figure:.0}"),
+        // Zero has no sign.
+        Some(0.0) => String::from("0"),
+        Some(figure) if !(FIGURE_MIN..FIGURE_MAX).contains(&figure.abs()) => {
+            format!("{figure:.3e}")
+        }
+        Some(figure) if figure.fract() == 0.0 => format!("{figure:.0}"),
         Some(figure) => format!("{figure:.3}"),
         None => String::from("-"),
     }
@@ -521,8 +534,14 @@ pub fn unwritten(error: &io::Error) -> ExitCode {
 /// Says on standard error why a command ends, and gives its exit code.
 pub fn failed(failure: &Failure) -> ExitCode {
     // When even this cannot be written, the exit code remains.
-    let _ = writeln!(io::stderr(), "forebay: {}", failure.text);
+    let _ = writeln!(io::stderr(), "forebay: {}", said(&failure.text));
     failure.exit.into()
+}
+
+/// A sentence on the lines that it has. Names in it may come from devices.
+fn said(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(width::clean).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -530,6 +549,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_sentence_keeps_its_lines_and_steers_no_terminal() {
+        assert_eq!(
+            said("no \u{202e}a\x1b[2J:\n  b"),
+            "no \u{fffd}a\u{fffd}[2J:\n  b"
+        );
+    }
 
     const SHEET: Sheet = Sheet {
         command: "device ls",
@@ -607,6 +634,23 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_any_size_say_what_they_are() {
+        for (value, want) in [
+            (0.001, "0.001"),
+            (0.0009, "9.000e-4"),
+            (-2.5e-6, "-2.500e-6"),
+            (f64::MIN_POSITIVE, "2.225e-308"),
+            (5e-324, "4.941e-324"),
+            (999_999_999_999_999.0, "999999999999999"),
+            (999_999_999_999_999.5, "999999999999999.500"),
+            (1e15, "1.000e15"),
+            (-f64::MAX, "-1.798e308"),
+        ] {
+            assert_eq!(figure(&json!(value)), want, "{value:e}");
+        }
+    }
+
+    #[test]
     fn figures_and_bytes_are_short() {
         for (value, as_figure, as_bytes) in [
             (json!(null), "-", "-"),
@@ -615,6 +659,9 @@ mod tests {
             (json!(1024), "1024", "1.0 KiB"),
             (json!(1.0625), "1.062", "1 B"),
             (json!(8_u64 << 30), "8589934592", "8.0 GiB"),
+            (json!(u64::MAX), "18446744073709551615", "17179869184.0 GiB"),
+            (json!(0.0), "0", "0 B"),
+            (json!(-0.0), "0", "0 B"),
         ] {
             assert_eq!(figure(&value), as_figure, "{value}");
             assert_eq!(bytes(&value), as_bytes, "{value}");

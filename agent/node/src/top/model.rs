@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::shell::spark::SPARK_VALUES;
 
-/// Channels that are kept; a gateway with more shows the first.
+/// Channels that are kept; of a gateway with more those that pass the filter come first.
 pub const CHANNELS_MAX: usize = 20_000;
 /// Channels whose rolling mean is asked for each time: as many as a screen has lines.
 pub const ROLLING_MAX: usize = 120;
@@ -105,10 +105,9 @@ pub struct Row {
 impl Row {
     /// Takes a channel of a status; `at` is when it was asked, by any steady clock, us.
     fn take(&mut self, channel: &Value, at: i64, now: EventTime) {
-        let text = |name: &str| channel[name].as_str().unwrap_or_default().to_owned();
-        self.unit = text("unit");
+        self.unit = text(channel, "unit");
         self.value = channel["value"].as_f64();
-        self.quality = text("quality");
+        self.quality = text(channel, "quality");
         let time = channel["time"].as_str().and_then(utc::parse);
         self.age = time.map(|time| now.0.saturating_sub(time.0));
         let count = channel["count"].as_u64().unwrap_or_default();
@@ -156,6 +155,8 @@ pub struct Top {
     /// The first row that is shown.
     pub scroll: usize,
     rows: BTreeMap<Key, Row>,
+    /// Channels of the status that have no row.
+    left_out: usize,
     /// Rows that a screen has room for.
     page: usize,
 }
@@ -179,20 +180,19 @@ impl Top {
             return;
         }
         let mut before = std::mem::take(&mut self.rows);
-        for device in status["devices"].as_array().into_iter().flatten() {
-            let text = |name: &str| device[name].as_str().unwrap_or_default().to_owned();
-            for channel in device["channels"].as_array().into_iter().flatten() {
-                if self.rows.len() >= CHANNELS_MAX {
-                    break;
-                }
-                let name = channel["channel"].as_str().unwrap_or_default().to_owned();
-                let key = (text("uid"), name);
-                let mut row = before.remove(&key).unwrap_or_default();
-                row.device = text("device");
-                row.channel.clone_from(&key.1);
-                row.take(channel, at, now);
-                self.rows.insert(key, row);
+        self.left_out = 0;
+        let filter = Filter::new(&self.filter);
+        for (device, channel) in channels_of(&status, |texts| filter.passes(texts)) {
+            if self.rows.len() >= CHANNELS_MAX {
+                self.left_out += 1;
+                continue;
             }
+            let key = (text(device, "uid"), text(channel, "channel"));
+            let mut row = before.remove(&key).unwrap_or_default();
+            row.device = text(device, "device");
+            row.channel.clone_from(&key.1);
+            row.take(channel, at, now);
+            self.rows.insert(key, row);
         }
         self.status = status;
     }
@@ -292,13 +292,8 @@ impl Top {
     /// Rows that pass the filter, in order.
     #[must_use]
     pub fn shown(&self) -> Vec<(&Key, &Row)> {
-        let wanted = self.filter.to_lowercase();
-        let passes = |row: &Row| {
-            wanted.is_empty()
-                || [&row.device, &row.channel, &row.unit]
-                    .iter()
-                    .any(|text| text.to_lowercase().contains(&wanted))
-        };
+        let filter = Filter::new(&self.filter);
+        let passes = |row: &Row| filter.passes([&row.device, &row.channel, &row.unit]);
         let rows = self.rows.iter().filter(|(_, row)| passes(row));
         let mut rows: Vec<(&Key, &Row)> = rows.collect();
         rows.sort_by(|(_, a), (_, b)| {
@@ -313,8 +308,7 @@ impl Top {
     }
 
     fn order(&self, a: &Row, b: &Row) -> Ordering {
-        let names = |row: &Row| (row.device.clone(), row.channel.clone());
-        let by_name = || names(a).cmp(&names(b));
+        let by_name = || (&a.device, &a.channel).cmp(&(&b.device, &b.channel));
         // The largest first: that is what somebody looks for.
         let large = |a: Option<f64>, b: Option<f64>| {
             let key = |value: Option<f64>| value.unwrap_or(f64::NEG_INFINITY);
@@ -339,11 +333,52 @@ impl Top {
             .collect()
     }
 
-    /// How many channels there are.
+    /// How many channels are kept.
     #[must_use]
     pub fn channels(&self) -> usize {
         self.rows.len()
     }
+
+    /// How many there are beside them.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+}
+
+/// A text that rows are looked for by, whatever its case.
+struct Filter(String);
+
+impl Filter {
+    fn new(text: &str) -> Self {
+        Self(text.to_lowercase())
+    }
+
+    fn passes(&self, texts: [&str; 3]) -> bool {
+        let has = |text: &&str| text.to_lowercase().contains(&self.0);
+        self.0.is_empty() || texts.iter().any(has)
+    }
+}
+
+fn text(of: &Value, name: &str) -> String {
+    of[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// Channels of a status with their devices: those first whose texts pass.
+fn channels_of(
+    status: &Value,
+    passes: impl Fn([&str; 3]) -> bool,
+) -> impl Iterator<Item = (&Value, &Value)> {
+    let devices = status["devices"].as_array().into_iter().flatten();
+    let all = devices.flat_map(|device| {
+        let channels = device["channels"].as_array().into_iter().flatten();
+        channels.map(move |channel| (device, channel))
+    });
+    let (first, others): (Vec<_>, Vec<_>) = all.partition(|(device, channel)| {
+        let texts = [&device["device"], &channel["channel"], &channel["unit"]];
+        passes(texts.map(|text| text.as_str().unwrap_or_default()))
+    });
+    first.into_iter().chain(others)
 }
 
 #[cfg(test)]

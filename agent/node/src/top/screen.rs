@@ -1,7 +1,7 @@
 //! The terminal of a live view: drawn over, keys in, and left as it was, also when the
 //! program ends by an error, a panic or a signal that it listens to.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -70,19 +70,30 @@ impl Screen {
     /// # Errors
     /// What the system says: nobody looks any more.
     pub fn draw(&self, lines: &[Line]) -> io::Result<()> {
-        let (columns, _) = Self::size();
-        let mut out = io::stdout().lock();
-        queue!(out, cursor::MoveTo(0, 0))?;
-        for (at, line) in lines.iter().enumerate() {
-            if at > 0 {
-                write!(out, "\r\n")?;
-            }
-            write!(out, "{}", line.text(columns, colour::on()))?;
-            queue!(out, terminal::Clear(terminal::ClearType::UntilNewLine))?;
-        }
-        queue!(out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
-        out.flush()
+        draw_on(&mut io::stdout().lock(), lines, Self::size())
     }
+}
+
+fn draw_on(
+    out: &mut impl io::Write,
+    lines: &[Line],
+    (columns, rows): (usize, usize),
+) -> io::Result<()> {
+    queue!(out, cursor::MoveTo(0, 0))?;
+    for (at, line) in lines.iter().enumerate() {
+        if at > 0 {
+            write!(out, "\r\n")?;
+        }
+        // Before the text: behind one as wide as the terminal the cursor stands on its last
+        // sign, and would clear it.
+        queue!(out, terminal::Clear(terminal::ClearType::UntilNewLine))?;
+        write!(out, "{}", line.text(columns, colour::on()))?;
+    }
+    if lines.len() < rows {
+        write!(out, "\r\n")?;
+        queue!(out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
+    }
+    out.flush()
 }
 
 impl Drop for Screen {
@@ -154,4 +165,27 @@ fn key_of(key: KeyEvent) -> Option<Press> {
     }
     let found = known.iter().find(|(code, _)| *code == key.code);
     found.map(|(_, press)| *press)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::colour::Tone;
+
+    #[test]
+    fn nothing_is_cleared_behind_a_line_as_wide_as_the_terminal() {
+        let line = |text: &str| Line(vec![(text.to_owned(), Tone::Plain)]);
+        for (name, rows, want) in [
+            (
+                "as many lines as rows",
+                2,
+                "\x1b[1;1H\x1b[Kabcd\r\n\x1b[Kabc…",
+            ),
+            ("fewer", 3, "\x1b[1;1H\x1b[Kabcd\r\n\x1b[Kabc…\r\n\x1b[J"),
+        ] {
+            let mut out = Vec::new();
+            draw_on(&mut out, &[line("abcd"), line("abcde")], (4, rows)).expect("a vector");
+            assert_eq!(String::from_utf8_lossy(&out), want, "{name}");
+        }
+    }
 }

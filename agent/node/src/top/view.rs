@@ -247,13 +247,18 @@ fn table(top: &Top, room: usize) -> Vec<Line> {
     out.extend(rows.iter().map(|row| row_line(row, columns)));
     let below = shown.len().saturating_sub(top.scroll + rows.len());
     let hidden = top.channels() - shown.len();
-    if below + hidden + top.scroll > 0 {
+    let more = match top.left_out() {
+        0 => String::new(),
+        1 => String::from("  and 1 channel more: / finds it"),
+        more => format!("  and {more} channels more: / finds them"),
+    };
+    if below + hidden + top.scroll + top.left_out() > 0 {
         let filtered = match hidden {
             0 => String::new(),
             hidden => format!("  {hidden} do not match \"{}\"", top.filter),
         };
         let (first, last) = (top.scroll + 1, top.scroll + rows.len());
-        let text = format!("rows {first} to {last} of {}{filtered}", shown.len());
+        let text = format!("rows {first} to {last} of {}{filtered}{more}", shown.len());
         out.push(Line::tone(text, Tone::Faint));
     }
     out
@@ -272,7 +277,7 @@ fn heads(top: &Top, [device, channel, unit]: [usize; 3]) -> Line {
         width::left(&head(Sort::Device), device + 1),
         width::left(&head(Sort::Channel), channel + 1),
         width::right(&head(Sort::Value), 11),
-        width::right(&format!("{} mean", top.window), 11),
+        width::right(&width::cut(&format!("{} mean", top.window), 11), 11),
         width::left("unit", unit),
         width::right(&head(Sort::Rate), 8),
         width::right(&head(Sort::Age), 8),
@@ -301,9 +306,7 @@ fn row_line(row: &Row, [device, channel, unit]: [usize; 3]) -> Line {
         Some(age) if is_old => format!("!{}", span(age)),
         Some(age) => span(age),
     };
-    let rate = row
-        .rate
-        .map_or_else(|| String::from("-"), |rate| format!("{rate:.1}/s"));
+    let rate = row.rate.map_or_else(|| String::from("-"), per_second);
     let rolling = row.rolling.map_or_else(|| String::from("-"), short);
     let recent: Vec<Option<f64>> = row.recent.iter().copied().collect();
     Line::plain(format!(
@@ -334,17 +337,29 @@ fn short(value: f64) -> String {
     if text.len() <= 11 {
         return text;
     }
-    format!("{value:.4e}")
+    format!("{value:.3e}")
 }
 
-/// A time span in its largest unit, us.
+/// A rate in 8 columns.
+fn per_second(rate: f64) -> String {
+    match rate {
+        ..10_000.0 => format!("{rate:.1}/s"),
+        10_000.0..1_000_000.0 => format!("{rate:.0}/s"),
+        _ => format!("{rate:.1e}/s"),
+    }
+}
+
+/// A time span in its largest unit, us, in 7 columns. One below 0 is of a reading whose
+/// time is to come.
 fn span(us: i64) -> String {
     let seconds = us as f64 / 1e6;
     match us {
-        ..60_000_000 => format!("{seconds:.1}s"),
+        i64::MIN..=-1 => format!("-{}", span(us.saturating_neg())),
+        0..60_000_000 => format!("{seconds:.1}s"),
         60_000_000..3_600_000_000 => format!("{:.0}m", (seconds / 60.0).floor()),
         3_600_000_000..86_400_000_000 => format!("{:.0}h", (seconds / 3600.0).floor()),
-        _ => format!("{:.0}d", (seconds / 86_400.0).floor()),
+        86_400_000_000..31_536_000_000_000 => format!("{:.0}d", (seconds / 86_400.0).floor()),
+        _ => format!("{:.0}y", (seconds / 31_536_000.0).floor()),
     }
 }
 

@@ -84,19 +84,21 @@ fn a_frame_shows_what_matters() {
 #[test]
 fn a_frame_fits_its_screen() {
     let channels: Vec<(String, f64, u64)> = (0..50)
-        .map(|n| (format!("温度計-{n:02}"), f64::from(n), 1))
+        .map(|n| (format!("❤\u{fe0f}❤\u{fe0f}温度計-{n:02}"), f64::from(n), 1))
         .collect();
     let channels: Vec<(&str, f64, u64)> = channels
         .iter()
         .map(|(name, value, count)| (name.as_str(), *value, *count))
         .collect();
     let mut top = top(&channels);
-    for (width, height) in [(80, 24), (39, 24), (200, 60), (1, 1), (80, 12), (80, 5)] {
+    let widths = (0..64).map(|width| (width, 24));
+    let heights = (0..24).map(|height| (80, height));
+    for (width, height) in widths.chain(heights).chain([(200, 60), (1, 1), (10, 3)]) {
         for is_help in [false, true] {
             top.is_help = is_help;
             let text = text(&mut top, width, height);
-            let lines: Vec<&str> = text.lines().collect();
-            assert!(lines.len() <= height, "{width}x{height}: {text}");
+            let lines: Vec<&str> = text.split('\n').collect();
+            assert!(lines.len() <= height.max(1), "{width}x{height}: {text}");
             for line in lines {
                 let columns = crate::shell::width::of(line);
                 assert!(columns <= width, "{width}x{height}: {columns}: {line}");
@@ -105,6 +107,70 @@ fn a_frame_fits_its_screen() {
     }
     top.is_help = false;
     assert!(text(&mut top, 80, 24).contains("rows 1 to "), "{top:?}");
+}
+
+#[test]
+fn columns_line_up_whatever_stands_in_them() {
+    let long = "x".repeat(64);
+    let channels = [
+        ("huge", -f64::MAX),
+        ("tiny", -1.23456e-300),
+        ("long", -99_999_999.999),
+        ("e\u{301}\u{301}", 0.0),
+        ("温度", 1e15),
+        (&long, 1e-9),
+    ];
+    let of = |count: u64| {
+        let channels = channels.map(|(name, value)| (name, value, count));
+        status(&channels)
+    };
+    let years = i64::MAX / SECOND / 86_400 / 365;
+    for (now, count, age) in [
+        (i64::MAX, 123_456_789, format!("!{years}y")),
+        (i64::MIN, 999_999, format!("-{years}y")),
+        (98 * SECOND, 12_345, String::from("-1.0s")),
+        (400 * 86_400 * SECOND, 9_999, String::from("!1y")),
+        (300 * 86_400 * SECOND, 0, String::from("!299d")),
+    ] {
+        let mut top = Top::new("forebay top", "3600000000us");
+        top.on_status(of(0), 0, EventTime(100 * SECOND));
+        top.on_status(of(count), SECOND, EventTime(now));
+        for (name, value) in channels {
+            top.on_rolling(&key(name), Some(value));
+        }
+        let text = text(&mut top, 200, usize::MAX);
+        let table = text.lines().skip_while(|line| !line.starts_with("device"));
+        let table: Vec<&str> = table.take_while(|line| !line.is_empty()).collect();
+        assert_eq!(table.len(), 1 + channels.len(), "{text}");
+        let before = |line: &&str| {
+            let end = line.find(['▁', '▂', '█']).or(line.find("recent"));
+            crate::shell::width::of(&line[..end.expect("the last column")])
+        };
+        let columns: Vec<usize> = table.iter().map(before).collect();
+        assert!(columns.iter().all(|at| *at == columns[0]), "{text}");
+        assert!(table[1].contains(&age), "{age}: {text}");
+    }
+}
+
+#[test]
+fn of_more_channels_than_are_kept_those_that_are_looked_for_are_and_the_others_told() {
+    for (count, more) in [
+        (CHANNELS_MAX - 1, 0),
+        (CHANNELS_MAX, 0),
+        (CHANNELS_MAX + 1, 1),
+    ] {
+        let names: Vec<String> = (0..count).map(|n| format!("c{n:06}")).collect();
+        let channels: Vec<_> = names.iter().map(|name| (name.as_str(), 1.0, 1)).collect();
+        let mut top = top(&channels);
+        assert_eq!((top.channels(), top.left_out()), (count - more, more));
+        let text = text(&mut top, 120, 24);
+        let said = text.contains("and 1 channel more: / finds it");
+        assert_eq!(said, more > 0, "{text}");
+        let last = names.last().expect("some");
+        top.filter = last.to_uppercase();
+        top.on_status(status(&channels), SECOND, EventTime(0));
+        assert_eq!(shown(&top), [last.as_str()], "{count}");
+    }
 }
 
 #[test]
