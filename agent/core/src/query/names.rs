@@ -44,22 +44,26 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String> {
 /// ` (did you mean "x"?)` where one of the names was meant, else nothing.
 #[must_use]
 pub fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut names = names.into_iter();
-    let meant = names.find(|name| is_meant(given, name));
-    meant.map_or_else(String::new, |name| format!(" (did you mean \"{name}\"?)"))
+    let meant = names
+        .into_iter()
+        .filter_map(|name| Some((differs(given, name)?, name)));
+    let nearest = meant.min_by_key(|(signs, _)| *signs);
+    nearest.map_or_else(String::new, |(_, name)| {
+        format!(" (did you mean \"{name}\"?)")
+    })
 }
 
-/// Whether both differ by case, or in one place by few signs. Looks at each sign a few times
-/// only: there may be thousands of names.
-fn is_meant(given: &str, name: &str) -> bool {
+/// By how many signs both differ, in one place and whatever their case; `None` where neither
+/// was meant. Looks at each sign a few times only: there may be thousands of names.
+fn differs(given: &str, name: &str) -> Option<usize> {
     let [given, name] = [given, name].map(|text| text.to_lowercase().chars().collect::<Vec<_>>());
     let same = given.iter().zip(&name).take_while(|(a, b)| a == b).count();
     let (given, name) = (&given[same..], &name[same..]);
     let (backwards, other) = (given.iter().rev(), name.iter().rev());
     let end = backwards.zip(other).take_while(|(a, b)| a == b).count();
     let differs = given.len().max(name.len()) - end;
-    // A name of which nothing else stays was not typed wrong.
-    differs <= TYPED_WRONG_MAX && same + end > differs
+    // A name of which little else stays was not typed wrong.
+    (differs <= TYPED_WRONG_MAX && same + end > differs).then_some(differs)
 }
 
 /// Reads a uid as it is written: sixteen hex digits.
@@ -77,22 +81,24 @@ mod tests {
     #[test]
     fn a_name_that_was_typed_wrong_in_one_place_is_known_again() {
         for (given, name, want) in [
-            ("dev-3999", "dev-03999", true),
-            ("Boiler", "boiler", true),
-            ("biolr", "boiler", false),
-            ("bioler", "boiler", true),
-            ("boile", "boiler", true),
-            ("boi", "boiler", false),
-            ("温度", "温度計", true),
-            ("a", "b", false),
-            ("", "b", false),
-            ("pump", "boiler", false),
+            ("dev-3999", "dev-03999", Some(1)),
+            ("Boiler", "boiler", Some(0)),
+            ("boile", "boiler", Some(1)),
+            ("bioler", "boiler", Some(2)),
+            ("boilxyz", "boiler", None),
+            ("boi", "boiler", None),
+            ("温度", "温度計", Some(1)),
+            ("a", "b", None),
+            ("", "b", None),
+            ("pump", "boiler", None),
         ] {
-            assert_eq!(is_meant(given, name), want, "{given} for {name}");
+            assert_eq!(differs(given, name), want, "{given} for {name}");
         }
         let names = ["pump", "boiler"];
         assert_eq!(did_you_mean("boilr", names), " (did you mean \"boiler\"?)");
         assert_eq!(did_you_mean("fan", names), "");
+        let nearest = did_you_mean("dev-3999", ["dev-00999", "dev-03999", "dev-3990"]);
+        assert_eq!(nearest, " (did you mean \"dev-03999\"?)");
     }
 
     #[test]
