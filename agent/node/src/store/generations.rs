@@ -38,7 +38,7 @@ const SPARE_SHARE: u64 = 8;
 const SPARE_SHARE_SLOW: u64 = 2;
 /// Memory that a generation may take until it is sealed when its memory grows by less than
 /// this a second. Segments that come at this rate are many, but not small.
-const SLOW_MEMORY_MAX: u64 = 4 * 1024 * 1024;
+const SLOW_MEMORY_MAX: u64 = 3 * 1024 * 1024;
 const SLOW_MEMORY_PER_S: f64 = 1024.0 * 1024.0;
 /// Smaller blocks than this, in the mean, come slowly: their pages may be written anew.
 const SMALL_BLOCK_BYTES: u64 = 1024;
