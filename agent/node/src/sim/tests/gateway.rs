@@ -1,5 +1,5 @@
-//! A small gateway that knows just enough of the link: greets, takes what
-//! comes next, acks it at once. Waits have a deadline.
+//! A small gateway that knows just enough of the link: greets, asks who somebody is, takes
+//! what comes next, acks it at once. Waits have a deadline.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,6 +19,7 @@ use crate::ports::{
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(120);
 const EVENTS_MAX: usize = 256;
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// One device as the gateway knows it.
 pub(super) struct Session {
@@ -76,6 +77,14 @@ impl Session {
             DeviceMessage::Channel(info) => {
                 self.channels
                     .insert(info.channel.0, info.quantity.as_str().to_owned());
+            }
+            // A line that was closed and opened at once is none that was away: the device
+            // goes on, and nobody has said who it is.
+            DeviceMessage::Data(Data { boot_low, .. }) if self.uid.is_none() => {
+                self.send(GatewayMessage::Ack(Ack::to_unknown(boot_low)));
+            }
+            DeviceMessage::Health(health) if self.uid.is_none() => {
+                self.send(GatewayMessage::Ack(Ack::to_unknown(health.boot.0 as u8)));
             }
             DeviceMessage::Data(data) => {
                 self.on_data(&data);
@@ -168,11 +177,11 @@ impl Gateway {
     pub(super) async fn until(&mut self, what: &str, mut holds: impl FnMut(&[Session]) -> bool) {
         let work = async {
             while !holds(&self.sessions) {
-                tokio::select! {
-                    biased;
-                    event = self.events.recv() => take(&mut self.sessions, event.unwrap()),
-                    // Devices have threads of their own: who looks must not starve them.
-                    () = tokio::task::yield_now() => std::thread::yield_now(),
+                // Devices have threads of their own: who looks all the time starves them, and
+                // what reads the lines as well.
+                let event = tokio::time::timeout(LOOK_EVERY, self.events.recv());
+                if let Ok(event) = event.await {
+                    take(&mut self.sessions, event.unwrap());
                 }
             }
         };
