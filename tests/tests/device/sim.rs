@@ -187,7 +187,7 @@ fn what_cannot_be_done_is_said_with_what_there_is() {
     for (args, want) in [
         (
             &["device", "show", "boilr"][..],
-            "no device is called \"boilr\": connected are boiler, f0bea00000000002",
+            "no device is called \"boilr\" (did you mean \"boiler\"?): connected are boiler, f0bea00000000002",
         ),
         (
             &["device", "reboot", "0000000000000000"],
@@ -195,7 +195,7 @@ fn what_cannot_be_done_is_said_with_what_there_is() {
         ),
         (
             &["device", "log", "boilr"],
-            "no device is called \"boilr\": connected are boiler, f0bea00000000002",
+            "no device is called \"boilr\" (did you mean \"boiler\"?): connected are boiler, f0bea00000000002",
         ),
         (
             &[
