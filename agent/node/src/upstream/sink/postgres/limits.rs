@@ -27,7 +27,8 @@ pub(super) const ATTACH_PAUSE: Duration = Duration::from_secs(60);
 pub(super) const PERIODS_BACK_MAX: i64 = 400;
 /// And for as many after now: the next one, so that it is there when it begins.
 pub(super) const PERIODS_AHEAD_MAX: i64 = 2;
-/// Most partitions that one batch makes; times in others go to the default partition.
+/// Most partitions that one batch makes; the next batches make the others, and until then
+/// their rows are in the default partition.
 pub(super) const PARTITIONS_PER_BATCH_MAX: usize = 16;
 /// Sources and series whose numbers are kept in memory; at one more all are asked for
 /// again.

@@ -64,7 +64,12 @@ pub struct PostgresSink {
     names: Names,
     /// `None` where the table cuts itself.
     partitions: Option<Partitions>,
+    /// Which partitions are near.
+    clock: WallClock,
 }
+
+/// Gives the time, microseconds since 1970; a test drives it.
+type WallClock = Box<dyn Fn() -> EventTime + Send>;
 
 impl std::fmt::Debug for PostgresSink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -79,6 +84,14 @@ impl PostgresSink {
     /// # Errors
     /// A sentence: what is missing, and what to do.
     pub fn open(config: &PostgresConfig) -> Result<Self, SinkError> {
+        Self::open_with(config, Box::new(now))
+    }
+
+    /// [`PostgresSink::open`] with another clock.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_with(config: &PostgresConfig, clock: WallClock) -> Result<Self, SinkError> {
         let place = connect::place(config);
         let mut client = connect::connect(config)?;
         migrate::migrate(&mut client, &place)?;
@@ -95,6 +108,7 @@ impl PostgresSink {
             place,
             names: Names::default(),
             partitions,
+            clock,
         })
     }
 
@@ -116,6 +130,7 @@ impl PostgresSink {
             place,
             names: Names::default(),
             partitions: None,
+            clock: Box::new(now),
         })
     }
 
@@ -133,7 +148,7 @@ impl PostgresSink {
             .expect("it is taken only when the sink is dropped");
         if let Some(partitions) = &mut self.partitions {
             partitions
-                .make_for(client, &batch.applied, now())
+                .make_for(client, &batch.applied, (self.clock)())
                 .map_err(|error| place.fault("make a partition", &error))?;
         }
         let fail = |error: &postgres::Error| place.fault("write", error);
@@ -183,7 +198,7 @@ fn copy_in(
     Ok(())
 }
 
-/// By this computer's clock: which partitions are near.
+/// By this computer's clock.
 fn now() -> EventTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let us = since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(0));

@@ -1,11 +1,13 @@
 //! Makes partitions of `samples` before rows for them come.
 //!
 //! Always holds: a partition that cannot be made now is no reason not to write: its
-//! rows go to the default partition, and move out of it when the partition is made.
-//! Bounds: `periods`, and PARTITIONS_PER_BATCH_MAX at a time.
+//! rows go to the default partition, and move out of it when a later batch makes it,
+//! with readings of its time or without.
+//! Bounds: those of `periods`, of which a batch makes PARTITIONS_PER_BATCH_MAX. What is
+//! still to be made is forgotten with the process: the next reading of its time asks again.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::Duration;
 
 use forebay_core::record::Record;
 use forebay_core::units::EventTime;
@@ -23,8 +25,10 @@ use crate::config::PartitionSize;
 pub(super) struct Partitions {
     size: PartitionSize,
     have: Vec<Period>,
-    /// Not before: the last try had to wait for too long.
-    pause: Option<Instant>,
+    /// Those that readings have asked for.
+    missing: BTreeSet<Period>,
+    /// When the last try had to wait for too long.
+    gave_up: Option<EventTime>,
 }
 
 impl Partitions {
@@ -35,11 +39,12 @@ impl Partitions {
         Ok(Self {
             size,
             have,
-            pause: None,
+            missing: BTreeSet::new(),
+            gave_up: None,
         })
     }
 
-    /// Makes those that the readings of a batch need, and the next one.
+    /// Makes those that the readings of a batch need, and the next one; the newest first.
     ///
     /// # Errors
     /// When one cannot be made for another reason than that others hold locks.
@@ -49,23 +54,32 @@ impl Partitions {
         applied: &[Applied],
         now: EventTime,
     ) -> Result<(), postgres::Error> {
-        let missing = self.missing(applied, now);
-        let waits = self.pause.is_some_and(|until| Instant::now() < until);
-        if missing.is_empty() || waits {
+        self.missing = self.missing(applied, now);
+        if self.missing.is_empty() || self.pauses(now) {
             return Ok(());
         }
-        self.pause = None;
-        for period in missing {
+        self.gave_up = None;
+        let newest = self.missing.iter().rev().take(PARTITIONS_PER_BATCH_MAX);
+        for period in newest.copied().collect::<Vec<_>>() {
             match self.make(client, period) {
                 Ok(have) => self.have = have,
                 Err(error) if is_busy(&error) => {
-                    self.pause = Some(Instant::now() + ATTACH_PAUSE);
+                    self.gave_up = Some(now);
                     return Ok(());
                 }
                 Err(error) => return Err(error),
             }
+            self.missing.remove(&period);
         }
         Ok(())
+    }
+
+    /// A clock that was set back ends it.
+    fn pauses(&self, now: EventTime) -> bool {
+        self.gave_up.is_some_and(|from| {
+            let since = u64::try_from(now.0.saturating_sub(from.0));
+            since.is_ok_and(|since| Duration::from_micros(since) < ATTACH_PAUSE)
+        })
     }
 
     fn missing(&self, applied: &[Applied], now: EventTime) -> BTreeSet<Period> {
@@ -75,14 +89,12 @@ impl Partitions {
                 return;
             }
             *last = wanted(self.size, time, now, &self.have);
-            if let Some(period) = *last
-                && !self.have.contains(&period)
-                && missing.len() < PARTITIONS_PER_BATCH_MAX
-            {
-                missing.insert(period);
-            }
+            missing.extend(last.filter(|period| !self.have.contains(period)));
         };
         let mut last = None;
+        for earlier in &self.missing {
+            note(earlier.start, &mut last);
+        }
         for applied in applied {
             for (_, record) in fresh_records(applied) {
                 if let Record::Reading(reading) = record {
