@@ -9,6 +9,7 @@
 pub mod limits;
 
 pub mod json;
+pub mod near;
 pub mod units;
 pub mod utc;
 

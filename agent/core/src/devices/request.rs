@@ -6,7 +6,7 @@ use forebay_wire::message::Operation;
 
 use super::{Desired, Kept, Setting};
 use crate::limits::{PERIOD_US_MAX, PERIOD_US_MIN};
-use crate::query::did_you_mean;
+use crate::near::did_you_mean_name;
 
 /// One question or order about devices. A device is named as in a
 /// [`Query`](crate::query::Query): a name from the config, or its uid.
@@ -61,7 +61,7 @@ impl SetRequest {
         let Some(info) = kept.channel(&self.channel) else {
             let known = kept.channels.values().map(|info| info.quantity.as_str());
             let known: Vec<_> = known.collect();
-            let near = did_you_mean(&self.channel, known.iter().copied());
+            let near = did_you_mean_name(&self.channel, known.iter().copied());
             return Err(format!(
                 "{name} has no channel \"{}\"{near}: it has {}",
                 self.channel,

@@ -144,10 +144,9 @@ impl Hopping {
                 break;
             }
         }
-        if went_back {
-            // The clock had been wrong: windows that had left are before us again.
-            let next = self.next_close(common, &self.keys[slot as usize]);
-            common.timers.sooner(given.scope, next.unwrap_or(i64::MAX));
+        // The clock had been wrong: windows that had left are before us again.
+        if went_back && let Some(next) = self.next_close(common, &self.keys[slot as usize]) {
+            common.timers.sooner(given.scope, next);
         }
         if self.final_at(common, oldest) > watermark {
             Taken::All

@@ -8,8 +8,12 @@ use super::{Gateway, device_view};
 use crate::devices::{DeviceAction, DeviceRequest, SetRequest};
 use crate::effect::{Effect, Note, QueryId};
 use crate::link::session::Session;
-use crate::query::{Reply, Written, did_you_mean, listed};
+use crate::near::{did_you_mean_name, listed};
+use crate::query::{Reply, Written};
 use crate::units::{Mono, PortId};
+
+/// Devices that an error names.
+const NAMES_SHOWN_MAX: usize = 8;
 
 impl Gateway {
     pub(super) fn on_device_request(&mut self, id: QueryId, request: &DeviceRequest, now: Mono) {
@@ -64,12 +68,12 @@ impl Gateway {
         let named = |uid| self.config.names.name(uid);
         let connected = self.devices.iter().filter(|(_, d)| d.link.is_some());
         let connected: Vec<_> = connected.map(|(uid, _)| named(uid)).collect();
-        let connected = match listed(connected.iter().map(String::as_str)) {
+        let connected = match listed(connected.iter().map(String::as_str), NAMES_SHOWN_MAX) {
             None => String::from("none is connected"),
             Some(names) => format!("connected are {names}"),
         };
         let known: Vec<_> = self.ledger.devices().map(|(uid, _)| named(uid)).collect();
-        let near = did_you_mean(device, known.iter().map(String::as_str));
+        let near = did_you_mean_name(device, known.iter().map(String::as_str));
         format!(
             "no device is called \"{device}\"{near}: {connected}; `forebay device ls` shows all that \
              were heard of"

@@ -27,6 +27,7 @@ impl Gateway {
     pub(super) fn on_plan(&mut self, id: QueryId, request: PlanRequest, now: EventTime) {
         let planned = match request {
             PlanRequest::Catalog => Ok(Planned::Catalog(Arc::new(self.catalog(now)))),
+            PlanRequest::Names => Ok(Planned::Names(self.config.names.clone())),
             PlanRequest::Readings { keys, range } => self.plan(&keys, range).map(boxed),
             PlanRequest::Rollup { keys, size, range } => {
                 self.rollup_plan(&keys, size, &range).map(boxed)

@@ -33,7 +33,7 @@ pub use self::columns::{Columns, ColumnsFold, ColumnsGot, ColumnsWant, Detail, G
 pub use self::figures::{FigureValues, Figures, rolling_range, whole_windows, window_start};
 pub use self::job::{Job, RollupSaid};
 pub use self::line::row_key;
-pub use self::names::{Names, did_you_mean, listed, parse_uid};
+pub use self::names::{Names, parse_uid};
 pub use self::packed::{NotPacked, Packer};
 pub(crate) use self::plan::{Known, check_range, rollup_range};
 pub use self::plan::{

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::catalog::Catalog;
 use super::figures::{FigureValues, rolling_range, whole_windows};
 use super::job::Job;
-use super::names::{Names, did_you_mean, listed};
+use super::names::Names;
 use super::{ChannelName, ChannelQuery};
 use crate::engine::config::Aggregate;
 use crate::layout::Stretch;
@@ -23,6 +23,7 @@ use crate::limits::{LIVE_SERIES_MAX, READ_KEYS_MAX};
 use crate::live::{ChannelKey, Live};
 use crate::log::key::TopicPartition;
 use crate::log::topic::READINGS;
+use crate::near::{did_you_mean_name, listed};
 use crate::readers::Readers;
 use crate::units::{EventTime, Offset, PartitionId, Span};
 
@@ -30,6 +31,8 @@ use crate::units::{EventTime, Offset, PartitionId, Span};
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanRequest {
     Catalog,
+    /// Of devices: those that the config gives, and those under which they were recorded.
+    Names,
     Readings {
         keys: Vec<ChannelKey>,
         range: Range<EventTime>,
@@ -63,6 +66,7 @@ pub enum PlanRequest {
 #[derive(Debug)]
 pub enum Planned {
     Catalog(Arc<Catalog>),
+    Names(Names),
     Plan(Box<Plan>),
     Job(Box<Job>),
 }
@@ -72,8 +76,9 @@ impl PartialEq for Planned {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Catalog(a), Self::Catalog(b)) => a == b,
+            (Self::Names(a), Self::Names(b)) => a == b,
             (Self::Plan(a), Self::Plan(b)) => a == b,
-            (Self::Catalog(_) | Self::Plan(_) | Self::Job(_), _) => false,
+            (Self::Catalog(_) | Self::Names(_) | Self::Plan(_) | Self::Job(_), _) => false,
         }
     }
 }
@@ -161,6 +166,9 @@ pub struct PlanWindow {
     pub lateness: Span,
 }
 
+/// Channels that an error names.
+const NAMES_SHOWN_MAX: usize = 8;
+
 /// What plans are made of.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
@@ -242,20 +250,18 @@ impl Known<'_> {
     }
 
     fn unknown(&self, key: &ChannelKey, device: &str) -> PlanError {
-        let of_device = self.readers.stage(key.uid).live.iter();
-        let names: Vec<&str> = of_device
-            .filter(|(other, _)| other.uid == key.uid)
-            .map(|(other, _)| &*other.channel)
-            .collect();
-        let near = did_you_mean(&key.channel, names.iter().copied());
-        let full = match self.readers.stage(key.uid).live.is_full() {
+        let live = &self.readers.stage(key.uid).live;
+        let of_device = live.of_device(key.uid);
+        let names: Vec<&str> = of_device.map(|(other, _)| &*other.channel).collect();
+        let near = did_you_mean_name(&key.channel, names.iter().copied());
+        let full = match live.is_full() {
             true => format!(
                 "; queries know the first {LIVE_SERIES_MAX} channels of its partition, and there \
                  are more: see all with `forebay tail --device`"
             ),
             false => String::new(),
         };
-        PlanError::Unknown(match listed(names) {
+        PlanError::Unknown(match listed(names, NAMES_SHOWN_MAX) {
             None if full.is_empty() => {
                 format!("the log holds no reading of device \"{device}\"")
             }

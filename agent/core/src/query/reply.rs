@@ -1,5 +1,5 @@
 //! What is answered: an object of JSON. A list of hundreds of devices stands in it as text
-//! already: as a tree of values it would be ten times as large, megabytes for a moment.
+//! already: as a tree of values it would take some times as much, megabytes for a moment.
 
 use std::fmt::{self, Write as _};
 

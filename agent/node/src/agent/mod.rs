@@ -277,7 +277,6 @@ pub(crate) fn store_settings(log: &LogConfig) -> StoreSettings {
     }
 }
 
-/// Names of devices.
 /// Names that the config gives to devices.
 #[must_use]
 pub fn names(config: &Config) -> Names {

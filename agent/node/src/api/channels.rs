@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_core::live::ChannelKey;
+use forebay_core::near::{did_you_mean_name, listed};
 use forebay_core::query::{Catalog, CatalogEntry, parse_uid};
 use tokio::time::Instant;
 
@@ -13,7 +14,7 @@ use super::problem::{Kind, Problem, shown};
 use super::{App, ask};
 
 /// Names that an error lists.
-const LISTED_MAX: usize = 12;
+pub(super) const LISTED_MAX: usize = 12;
 
 /// The channels of the request, in the order of the catalog. Where a device is named, one
 /// that is up to [`CATALOG_AGE_MAX`] old does, unless it does not know all names.
@@ -31,22 +32,9 @@ pub(super) async fn resolve(app: &App, given: &Given) -> Result<Vec<CatalogEntry
     {
         return Ok(found);
     }
-    of(&*newest(app).await?)
-}
-
-/// The catalog as it is, or was [`CATALOG_AGE_MAX`] ago.
-pub(super) async fn recent(app: &App) -> Result<Arc<Catalog>, Problem> {
-    match app.catalog.get(Instant::now()) {
-        Some(catalog) => Ok(catalog),
-        None => newest(app).await,
-    }
-}
-
-/// The catalog as it is.
-pub(super) async fn newest(app: &App) -> Result<Arc<Catalog>, Problem> {
     let catalog = app.reads.catalog().await.map_err(ask::problem)?;
     app.catalog.keep(&catalog, Instant::now());
-    Ok(catalog)
+    of(&catalog)
 }
 
 /// The catalog as it was a moment ago: to make one costs the agent's loop time.
@@ -111,13 +99,10 @@ pub(super) fn keys(entries: &[CatalogEntry]) -> Vec<ChannelKey> {
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     let known: BTreeSet<&str> = known.collect();
-    let near = crate::config::error::did_you_mean(name, known.iter().copied());
-    let listed: Vec<&str> = known.iter().copied().take(LISTED_MAX).collect();
-    let more = known.len().saturating_sub(listed.len());
-    let there_are = match (listed.len(), more) {
-        (0, _) => String::from("the log has no reading yet"),
-        (_, 0) => format!("there are {}", listed.join(", ")),
-        (_, more) => format!("there are {} and {more} more", listed.join(", ")),
+    let near = did_you_mean_name(name, known.iter().copied());
+    let there_are = match listed(known, LISTED_MAX) {
+        None => String::from("the log has no reading yet"),
+        Some(names) => format!("there are {names}"),
     };
     let name = shown(name);
     let detail = format!("no {what} is called \"{name}\"{near}: {there_are}");

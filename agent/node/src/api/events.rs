@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use forebay_core::json::write_text;
+use forebay_core::near::{did_you_mean_name, listed};
 use forebay_core::query::Names;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::channels::LISTED_MAX;
 use super::given::Given;
 use super::names::named;
 use super::places::{Place, id};
@@ -38,14 +40,7 @@ impl Narrow {
         let mut narrow = Self::default();
         for name in given.all("device") {
             let Some(uid) = names.find(name) else {
-                let known: Vec<&str> = names.0.values().map(String::as_str).collect();
-                let detail = format!(
-                    "no device is called \"{}\": give a uid of sixteen hexadecimal digits, or a \
-                     name: {}",
-                    shown(name),
-                    crate::config::error::list(known)
-                );
-                return Err(Problem::new(Kind::NoSuchName, detail));
+                return Err(unknown(name, names));
             };
             narrow.devices.insert(uid.to_string());
         }
@@ -66,6 +61,20 @@ impl Narrow {
             .is_none_or(|channel| self.channels.is_empty() || self.channels.contains(&*channel));
         by_channel && (self.devices.is_empty() || self.devices.contains(&*line.device))
     }
+}
+
+fn unknown(name: &str, names: &Names) -> Problem {
+    let known = || names.0.values().map(String::as_str);
+    let near = did_you_mean_name(name, known());
+    let or_name = match listed(known(), LISTED_MAX) {
+        None => String::new(),
+        Some(names) => format!(", or a name: {names}"),
+    };
+    let detail = format!(
+        "no device is called \"{}\"{near}: give a uid of sixteen hexadecimal digits{or_name}",
+        shown(name)
+    );
+    Problem::new(Kind::NoSuchName, detail)
 }
 
 /// Writes the events of an answer of stream `at`, and moves its place along.

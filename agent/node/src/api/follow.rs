@@ -32,7 +32,7 @@ use super::given::Given;
 use super::limits::{HEARTBEAT, RETRY_MS};
 use super::places::{Place, Start};
 use super::problem::{Kind, Problem};
-use super::{App, ask, channels, names};
+use super::{App, ask};
 use crate::agent::questions;
 
 /// What the streams of one client share.
@@ -62,7 +62,7 @@ pub(super) async fn stream(
     let permit = permit.map_err(|_| {
         Problem::busy("as many streams are followed as streams in [api] lets: end one of them")
     })?;
-    let known = names::with_recorded(&app.names, &*channels::newest(&app).await?);
+    let known = app.reads.names().await.map_err(ask::problem)?;
     let narrow = Narrow::new(&given, &known)?;
     let mut begun = Vec::new();
     for name in names {

@@ -4,13 +4,14 @@
 //! refused by name; each value has been looked at before a route sees it. Bound: the
 //! URL's, and the `most` of the table.
 
+use forebay_core::near::nearest;
 use forebay_core::units::{EventTime, Span};
 
 use super::cursor::Cursor;
 use super::endpoints::{Endpoint, Kind as Of, Need, Param};
 use super::problem::{Kind, Problem, shown};
 use super::time;
-use crate::config::error::{list, nearest};
+use crate::config::error::list;
 
 /// Longest name of a device, a channel or a stream that is looked up, bytes.
 pub(super) const NAME_BYTES_MAX: usize = 128;

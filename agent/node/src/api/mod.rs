@@ -50,7 +50,7 @@ use axum::http::{Method, Uri};
 
 use axum::routing::get;
 use axum::{Router, middleware};
-use forebay_core::query::Names;
+use forebay_core::near::did_you_mean;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -64,7 +64,6 @@ use self::problem::{Kind, Problem, shown};
 use self::rates::Rates;
 use self::run::Run;
 use crate::config::ApiConfig;
-use crate::config::error::did_you_mean;
 use crate::ports::Say;
 use crate::promql;
 use crate::reads::Reads;
@@ -72,7 +71,6 @@ use crate::reads::Reads;
 /// What routes are answered from.
 pub(crate) struct App {
     reads: Reads,
-    names: Names,
     catalog: KeptCatalog,
     /// Answers that may still be begun.
     places: Arc<Semaphore>,
@@ -84,10 +82,9 @@ pub(crate) struct App {
 }
 
 impl App {
-    fn new(config: &ApiConfig, names: Names, reads: Reads) -> Self {
+    fn new(config: &ApiConfig, reads: Reads) -> Self {
         Self {
             reads,
-            names,
             catalog: KeptCatalog::default(),
             places: Arc::new(Semaphore::new(config.reads)),
             room: Arc::new(Semaphore::new(ANSWERS_KIB_MAX)),
@@ -144,17 +141,17 @@ impl Api {
     /// # Errors
     /// A sentence: a file that does not do, an address that is taken.
     pub async fn start(
-        what: (&ApiConfig, Names),
+        config: &ApiConfig,
         reads: Reads,
         taken: Taken,
         say: &Say,
     ) -> Result<Self, String> {
-        Self::start_with(Patience::default(), what, reads, taken, say).await
+        Self::start_with(Patience::default(), config, reads, taken, say).await
     }
 
     async fn start_with(
         patience: Patience,
-        (config, names): (&ApiConfig, Names),
+        config: &ApiConfig,
         reads: Reads,
         taken: Taken,
         say: &Say,
@@ -173,7 +170,7 @@ impl Api {
             request_time: config.request_time,
             started,
         };
-        let app = App::new(config, names, reads);
+        let app = App::new(config, reads);
         let (stopping, stops) = watch::channel(false);
         let serving = Serving {
             router: router(app, guard),

@@ -4,24 +4,11 @@
 use std::borrow::Cow;
 
 use forebay_core::json::write_text;
-use forebay_core::query::{Catalog, Names, parse_uid};
+use forebay_core::query::{Names, parse_uid};
 
 /// What stands before a device in a line.
 const BEFORE: &[u8] = b"\"device\":\"";
 const UID_DIGITS: usize = 16;
-
-/// These names, and those of recorded devices.
-pub(super) fn with_recorded(names: &Names, catalog: &Catalog) -> Names {
-    let mut names = names.clone();
-    for entry in &catalog.channels {
-        // One without a name is called by its uid.
-        if parse_uid(&entry.device).is_none() {
-            let name = || entry.device.to_string();
-            names.0.entry(entry.key.uid).or_insert_with(name);
-        }
-    }
-    names
-}
 
 /// The line with its device's name instead of its uid; most devices have none.
 pub(super) fn named<'a>(line: &'a [u8], names: &Names) -> Cow<'a, [u8]> {

@@ -18,11 +18,11 @@ use forebay_core::utc;
 use serde_json::json;
 
 use super::accept::{Form, form};
-use super::channels::{keys, recent, resolve};
+use super::channels::{keys, resolve};
 use super::cursor::Cursor;
 use super::endpoints::{READINGS, ROLLING, ROLLUPS, ROWS};
 use super::given::Given;
-use super::names;
+use super::names::named;
 use super::parts::{Column, Part, body};
 use super::problem::{Kind, Problem};
 use super::time::span_text;
@@ -210,7 +210,7 @@ pub(super) async fn readings(
     let from_to = begin().raw("{\"from\":").time(got.covered.start);
     let from_to = from_to.raw(",\"to\":").time(got.covered.end);
     parts.push(from_to.raw(",\"series\":[").part());
-    let end = readings_end(&app, &got, gaps, next);
+    let end = readings_end(&entries, &got, gaps, next);
     for (at, (entry, columns)) in entries.iter().zip(got.columns).enumerate() {
         series(&mut parts, at == 0, entry, named_readings(style, columns));
     }
@@ -268,14 +268,23 @@ fn named_readings(style: Style, got: Columns) -> Named {
 }
 
 /// What stands behind the series.
-fn readings_end(app: &App, got: &ReadingsGot, gaps: bool, next: Option<Cursor>) -> Part {
+fn readings_end(
+    entries: &[CatalogEntry],
+    got: &ReadingsGot,
+    gaps: bool,
+    next: Option<Cursor>,
+) -> Part {
+    let name = |uid| {
+        let entry = entries.iter().find(|entry| entry.key.uid == uid);
+        entry.map_or_else(|| uid.to_string(), |entry| entry.device.to_string())
+    };
     let mut json = begin().raw("]");
     if gaps {
         let gaps: Vec<Gap> = got
             .gaps
             .iter()
             .map(|gap| Gap {
-                device: app.names.name(gap.uid),
+                device: name(gap.uid),
                 boot: u64::from(gap.boot.0),
                 first: gap.first.0,
                 count: gap.count,
@@ -533,7 +542,7 @@ pub(super) async fn rows(
         range: range.clone(),
         rows_max: given.count("limit").unwrap_or(1),
     };
-    let names = names::with_recorded(&app.names, &*recent(&app).await?);
+    let names = app.reads.names().await.map_err(ask::problem)?;
     let got = app.reads.rows(want).await.map_err(ask::problem)?;
     drop(place);
     let next = got
@@ -543,7 +552,7 @@ pub(super) async fn rows(
     let lines = got
         .lines
         .into_iter()
-        .map(|line| match names::named(&line, &names) {
+        .map(|line| match named(&line, &names) {
             std::borrow::Cow::Borrowed(_) => line,
             std::borrow::Cow::Owned(named) => named.into(),
         });

@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::heap;
-use crate::agent::{Agent, names};
+use crate::agent::Agent;
 use crate::api::{Api, Taken};
 use crate::config::Config;
 use crate::exit::Exit;
@@ -76,12 +76,10 @@ async fn serve(config: &Config, name: &str) -> Result<(), String> {
     };
     let api = match &config.api {
         None => None,
-        Some(api) => {
-            match Api::start((api, names(config)), agent.handle(), Taken::Refuse, &say).await {
-                Ok(api) => Some(api),
-                Err(text) => return agent.stop().await.and(Err(text)),
-            }
-        }
+        Some(api) => match Api::start(api, agent.handle(), Taken::Refuse, &say).await {
+            Ok(api) => Some(api),
+            Err(text) => return agent.stop().await.and(Err(text)),
+        },
     };
     say(&format!(
         "gateway {name} is running; ask it with: forebay status --socket {}",

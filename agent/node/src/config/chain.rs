@@ -2,8 +2,9 @@
 //! the one it reads and checks what the two must agree on.
 
 use forebay_core::engine::config::{Aggregate, Emit, Source as From, WindowKind, WindowSpec};
+use forebay_core::near::did_you_mean;
 
-use super::error::{ConfigError, did_you_mean, list};
+use super::error::{ConfigError, list};
 use super::reader::{Field, Table};
 use super::window;
 

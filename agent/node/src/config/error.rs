@@ -63,40 +63,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// ` (did you mean "x"?)` when something valid is near, else nothing.
-pub fn did_you_mean<'a>(given: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(given, valid).map_or_else(String::new, |name| format!(" (did you mean \"{name}\"?)"))
-}
-
-/// The valid name nearest to `given`, when it is near enough to be meant.
-pub fn nearest<'a>(given: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Jaro-Winkler favours a common beginning, which fits typing errors in keys;
-    // below 0.75 a suggestion puzzles more than it helps.
-    valid
-        .into_iter()
-        .map(|name| (strsim::jaro_winkler(given, name), name))
-        .filter(|(score, _)| *score >= 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}
-
 /// `a, b, c`.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_found_or_none() {
-        for (given, want) in [
-            ("tumblin", Some("tumbling")),
-            ("slidng", Some("sliding")),
-            ("zzz", None),
-        ] {
-            assert_eq!(nearest(given, ["tumbling", "sliding"]), want, "{given}");
-        }
-    }
 }

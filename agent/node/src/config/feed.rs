@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use forebay_core::limits::SOURCES_MAX;
+use forebay_core::near::did_you_mean;
 
 use super::broker::{BrokerConfig, broker};
 use super::database::DatabaseConfig;
-use super::error::{ConfigError, did_you_mean, list};
+use super::error::{ConfigError, list};
 use super::reader::{Source, Table};
 use super::schema_broker::{BROKER, BROKER_KEY};
 use super::schema_table::TABLE;

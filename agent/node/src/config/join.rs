@@ -8,11 +8,12 @@ use forebay_core::engine::config::{
 };
 use forebay_core::engine::filter::{FILTER_COLUMNS, Filter, FilterFault};
 use forebay_core::limits::{JOINS_MAX, KEY_COLUMNS_MAX, WINDOW_SPAN_MAX};
+use forebay_core::near::did_you_mean;
 use forebay_core::units::Span;
 
 use super::chain;
 use super::duration;
-use super::error::{ConfigError, did_you_mean, list};
+use super::error::{ConfigError, list};
 use super::reader::{Field, Inside, Source, Table};
 use super::schema::Key;
 use super::schema_table::{JOIN, LEFT, RIGHT};

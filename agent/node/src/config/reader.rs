@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
+use forebay_core::near::did_you_mean;
 use toml_edit::{Document, Item, Table as TomlTable, Value};
 
-use super::error::{ConfigError, Place, did_you_mean, list};
+use super::error::{ConfigError, Place, list};
 use super::schema::{Default, Section};
 
 mod field;

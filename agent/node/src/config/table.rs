@@ -10,11 +10,12 @@ use std::sync::Arc;
 use forebay_core::change::{Change, ChangeOp, row_key};
 use forebay_core::engine::config::{EngineConfig, HISTORY_DEFAULT, TableSpec, TimeRules};
 use forebay_core::limits::{EVENT_TIME_MAX, KEY_COLUMNS_MAX, ROW_BYTES_MAX, TABLES_MAX};
+use forebay_core::near::did_you_mean;
 use forebay_core::units::{EventTime, Span};
 use serde_json::{Map, Number, Value as Json};
 use toml_edit::{InlineTable, Value};
 
-use super::error::{ConfigError, did_you_mean, list};
+use super::error::{ConfigError, list};
 use super::reader::{Field, Source, Table};
 use super::schema_table::TABLE;
 use super::window::{is_reserved, longer_than_zero};

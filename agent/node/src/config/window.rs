@@ -8,9 +8,10 @@ use forebay_core::limits::{
     AGGREGATES_MAX, FILTER_NAMES_MAX, HOPS_PER_WINDOW_MAX, KEY_COLUMNS_MAX, NAME_BYTES_MAX,
     ROWS_PER_WINDOW_MAX, WINDOW_SPAN_MAX,
 };
+use forebay_core::near::did_you_mean;
 use forebay_core::units::Span;
 
-use super::error::{ConfigError, did_you_mean, list};
+use super::error::{ConfigError, list};
 use super::reader::{Field, Table};
 use super::table::TableConfig;
 

@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::shown::Shown;
 use self::view::Counters;
-use crate::agent::{Agent, names, questions};
+use crate::agent::{Agent, questions};
 use crate::api::{Api, Taken};
 use crate::config::Config;
 use crate::mqtt::broker::EmbeddedBroker;
@@ -136,9 +136,7 @@ async fn start(args: &DemoArgs, dir: &Path) -> Result<Parts, String> {
     let upstream = UpstreamProcess::spawn(upstream, &say)?;
     let agent = Agent::start(&config, &say).await?;
     let api = match &config.api {
-        Some(api) => {
-            Some(Api::start((api, names(&config)), agent.handle(), Taken::AnyPort, &say).await?)
-        }
+        Some(api) => Some(Api::start(api, agent.handle(), Taken::AnyPort, &say).await?),
         None => None,
     };
     if let Some(page) = api.as_ref().and_then(Api::page) {

@@ -21,7 +21,7 @@ use forebay_core::effect::QueryId;
 use forebay_core::limits::READ_ROWS_MAX;
 use forebay_core::live::ChannelKey;
 use forebay_core::query::{
-    Catalog, ChannelName, ChannelQuery, Columns, FigureValues, GapShown, Plan, PlanError,
+    Catalog, ChannelName, ChannelQuery, Columns, FigureValues, GapShown, Names, Plan, PlanError,
     PlanRequest, Planned, Reply, RollupColumns,
 };
 use forebay_core::units::{EventTime, Span};
@@ -240,7 +240,18 @@ impl Reads {
     pub async fn catalog(&self) -> Result<Arc<Catalog>, ReadError> {
         match self.planned(PlanRequest::Catalog).await? {
             Planned::Catalog(catalog) => Ok(catalog),
-            Planned::Plan(_) | Planned::Job(_) => Err(ReadError::Stopped),
+            Planned::Names(_) | Planned::Plan(_) | Planned::Job(_) => Err(ReadError::Stopped),
+        }
+    }
+
+    /// Names of devices: those of the config, and those under which they were recorded.
+    ///
+    /// # Errors
+    /// [`ReadError::Stopped`].
+    pub async fn names(&self) -> Result<Names, ReadError> {
+        match self.planned(PlanRequest::Names).await? {
+            Planned::Names(names) => Ok(names),
+            Planned::Catalog(_) | Planned::Plan(_) | Planned::Job(_) => Err(ReadError::Stopped),
         }
     }
 
@@ -352,7 +363,9 @@ impl Reads {
                     .run(move |stop| rollup::said(&log, *plan, size, stop))
                     .await
             }
-            (Planned::Catalog(_) | Planned::Plan(_), _) => Err(ReadError::Stopped),
+            (Planned::Catalog(_) | Planned::Names(_) | Planned::Plan(_), _) => {
+                Err(ReadError::Stopped)
+            }
         }
     }
 
@@ -377,7 +390,7 @@ impl Reads {
     async fn plan(&self, request: PlanRequest) -> Result<Plan, ReadError> {
         match self.planned(request).await? {
             Planned::Plan(plan) => Ok(*plan),
-            Planned::Catalog(_) | Planned::Job(_) => Err(ReadError::Stopped),
+            Planned::Catalog(_) | Planned::Names(_) | Planned::Job(_) => Err(ReadError::Stopped),
         }
     }
 

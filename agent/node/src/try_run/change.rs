@@ -7,11 +7,11 @@ use forebay_core::change::{CHANGE_OPS, Change, ChangeOp, row_key};
 use forebay_core::json::scan::members;
 use forebay_core::json::write_text;
 use forebay_core::limits::ROW_BYTES_MAX;
+use forebay_core::near::did_you_mean;
 use forebay_core::units::EventTime;
 use serde_json::{Map, Value};
 
 use super::line::{text_field, time_field};
-use crate::config::error::did_you_mean;
 use crate::config::{TableConfig, TableSource};
 use crate::import::fields::cut;
 

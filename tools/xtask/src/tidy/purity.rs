@@ -11,7 +11,7 @@ use super::tree::Tree;
 
 const CORE: &str = "agent/core/";
 /// What core may depend on, each without clock, file, socket, thread or chance.
-const ALLOWED: [&str; 11] = [
+const ALLOWED: [&str; 12] = [
     "bytes",
     "crc32c",
     "forebay-wire",
@@ -20,6 +20,7 @@ const ALLOWED: [&str; 11] = [
     "pco",
     "prost",
     "serde_json",
+    "strsim",
     "zmij",
     "zstd",
     "proptest", // in its tests only

@@ -192,7 +192,7 @@ fn answers_and_what_they_hold_have_their_places() {
     run(async {
         let rig = Rig::new("reads = 2").await;
         let served = rig.config.api.as_ref().unwrap();
-        let app = App::new(served, names(&rig.config), rig.agent.handle());
+        let app = App::new(served, rig.agent.handle());
         let places = [app.place(), app.place()];
         assert!(places.iter().all(Result::is_ok));
         let busy = app.place().unwrap_err();
@@ -456,10 +456,7 @@ fn a_port_that_is_taken_is_refused_or_left_to_another() {
         let mut served = rig.config.api.clone().unwrap();
         served.socket = None;
         served.listen.as_mut().unwrap().value = rig.address;
-        let start = |taken| {
-            let what = (&served, names(&rig.config));
-            Api::start(what, rig.agent.handle(), taken, &say)
-        };
+        let start = |taken| Api::start(&served, rig.agent.handle(), taken, &say);
         let error = start(Taken::Refuse).await.unwrap_err();
         assert!(error.contains("another program listens there"), "{error}");
         let other = start(Taken::AnyPort).await.unwrap();

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 use super::connection::Patience;
 use super::{Api, Taken};
-use crate::agent::{Agent, names};
+use crate::agent::Agent;
 use crate::config::Config;
 use crate::ports::Say;
 
@@ -121,7 +121,7 @@ impl Rig {
         let config = Config::from_text(&dir.path().join("c.toml"), &text).unwrap();
         let say: Say = Arc::new(|_: &str| {});
         let agent = Agent::start(&config, &say).await.unwrap();
-        let served = (config.api.as_ref().unwrap(), names(&config));
+        let served = config.api.as_ref().unwrap();
         let api = Api::start_with(patience, served, agent.handle(), Taken::Refuse, &say);
         let api = api.await.unwrap();
         Self {

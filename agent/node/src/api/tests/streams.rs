@@ -55,6 +55,11 @@ fn a_stream_goes_on_behind_the_last_event() {
         let recorded = events(&rig, path, "", 2).await;
         assert_eq!(recorded[1].1["row"]["device"], "attic");
         assert_eq!(recorded[1].1["row"]["channel"], "humidity");
+        let path = "/api/v1/stream?stream=readings&device=atic";
+        let refused = exchange(rig.connect().await, &get(path, "")).await;
+        let want = "(did you mean \"attic\"?): give a uid of sixteen hexadecimal digits, or a \
+                    name: boiler, attic";
+        assert!(refused.detail().contains(want), "{refused:?}");
         rig.end().await;
     });
 }

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use forebay_core::near::did_you_mean;
 use forebay_core::units::Span;
 use toml_edit::Value;
 
 use super::{SHOWN_BYTES_MAX, Table, one_line, shown};
 use crate::config::duration;
-use crate::config::error::{ConfigError, Place, did_you_mean, list};
+use crate::config::error::{ConfigError, Place, list};
 use crate::config::schema::Key;
 use crate::config::size;
 

@@ -1,10 +1,11 @@
 //! Values with values inside: a table in one line (`left = { from = "readings" }`, or
 //! `[join.left]` below its section) and lists of such.
 
+use forebay_core::near::did_you_mean;
 use toml_edit::{InlineTable, Item, Value};
 
 use super::{Field, Table, shown};
-use crate::config::error::{ConfigError, did_you_mean, list};
+use crate::config::error::{ConfigError, list};
 use crate::config::schema::Key;
 
 /// The keys inside of one value, all of them known ones.

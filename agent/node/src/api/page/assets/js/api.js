@@ -189,9 +189,9 @@ function pause(ms, signal) {
 }
 
 /**
- * Follows the agent's stream until it is closed, from now on each time that it is opened. `on.event` gets each event, `on.heard`
- * is called whenever something comes, `on.open` says that it is open (again), `on.broken`
- * that it is not.
+ * Follows the agent's stream until it is closed, from now on each time that it is opened.
+ * `on.event` gets each event, `on.heard` is called whenever something comes, `on.open` says
+ * that it is open (again), `on.broken` that it is not.
  */
 export class Stream {
   constructor(parameters, on) {
