@@ -9,8 +9,9 @@ use forebay_tests::process::{ANSWER_LIMIT, forebay_bin};
 use forebay_tests::wait;
 use serde_json::json;
 
-use super::many::{Bare, line, now_us};
+use super::bare::{Bare, line};
 use super::rig::pictures;
+use super::served::now_us;
 
 /// A sentence of the page, and the one that another build has in its place: as long.
 const SENTENCE: [&[u8]; 2] = [b"Nothing on this page comes", b"Nothing on this leaf comes"];
@@ -38,15 +39,24 @@ fn another_build(bare: &Bare) -> PathBuf {
     for at in places {
         bytes[at..at + other.len()].copy_from_slice(other);
     }
-    let file = bare.path("another-build");
+    let file = bare.agent.path("another-build");
     fs::write(&file, bytes).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     file
 }
 
+/// The page of an agent that has these readings, with its stream.
+fn live(all: &[String]) -> Bare {
+    let mut bare = Bare::start();
+    all.iter().for_each(|lines| bare.ingest(lines));
+    bare.open();
+    bare.browser.until("the stream is open", LIVE);
+    bare
+}
+
 /// How often the page itself was asked for.
 fn loads(bare: &Bare) -> usize {
-    let (address, requests) = (bare.address(), bare.browser.requests());
+    let (address, requests) = (bare.agent.address(), bare.browser.requests());
     requests.iter().filter(|asked| **asked == address).count()
 }
 
@@ -69,11 +79,8 @@ fn asks_on(bare: &mut Bare, times: usize) {
 
 #[test]
 fn a_page_of_another_build_loads_itself_anew_once() {
-    let mut bare = Bare::start();
-    bare.ingest(&readings("boiler", "20.5", 5, 0));
-    bare.ingest(&readings("pump", "30.5", 5, 0));
-    bare.open();
-    bare.browser.until("the stream is open", LIVE);
+    let boiler = readings("boiler", "20.5", 5, 0);
+    let mut bare = live(&[boiler, readings("pump", "30.5", 5, 0)]);
     bare.browser
         .eval("document.querySelector('tr.channel[data-device=pump] .pick').click()");
     bare.browser
@@ -85,8 +92,8 @@ fn a_page_of_another_build_loads_itself_anew_once() {
     assert_eq!(loads(&bare), 1);
 
     let other = another_build(&bare);
-    bare.agent_dies();
-    bare.agent_starts(&other);
+    bare.agent.dies();
+    bare.agent.starts(&other);
     let its_own = "document.body.innerText.includes('Nothing on this leaf comes')";
     bare.browser.until("its page is shown", its_own);
     bare.browser.until("the stream is open again", LIVE);
@@ -155,11 +162,8 @@ const WATCH: &str = "(() => { window.mixed = []; const look = () => { \
 
 #[test]
 fn what_is_shown_is_of_one_log() {
-    let mut bare = Bare::start();
-    bare.ingest(&readings("boiler", "20.5", 5, 100));
-    bare.ingest(&readings("gone", "20.5", 5, 100));
-    bare.open();
-    bare.browser.until("the stream is open", LIVE);
+    let boiler = readings("boiler", "20.5", 5, 100);
+    let mut bare = live(&[boiler, readings("gone", "20.5", 5, 100)]);
     bare.browser.eval(WATCH);
     bare.browser
         .eval("document.querySelectorAll('.chart summary').forEach((summary) => summary.click())");
@@ -176,9 +180,9 @@ fn what_is_shown_is_of_one_log() {
     let read = "document.querySelector('.readout').textContent.includes('20.5')";
     assert_eq!(bare.browser.eval(read), true, "the cursor is on a reading");
 
-    bare.agent_dies();
-    fs::remove_dir_all(bare.path("data")).unwrap();
-    bare.agent_starts(forebay_bin());
+    bare.agent.dies();
+    fs::remove_dir_all(bare.agent.path("data")).unwrap();
+    bare.agent.starts(forebay_bin());
     bare.ingest(&readings("boiler", "50.5", 7, 0));
     let rows = "document.querySelectorAll('tr.device').length === 1 && \
                 !document.querySelector('main').innerText.includes('20.5')";

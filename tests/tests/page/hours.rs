@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::many::Bare;
+use super::bare::Bare;
 
 const HOURS: &str = include_str!("hours.js");
 /// After the first, in which all that the page keeps has come to its bound.

@@ -5,9 +5,11 @@
 
 mod access;
 mod axe;
+mod bare;
 mod builds;
 mod hours;
 mod many;
 mod rig;
+mod served;
 mod walk;
 mod zones;

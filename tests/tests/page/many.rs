@@ -3,101 +3,13 @@
 //! and none; and a chart of means with a hole in it.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use forebay_tests::browser::Browser;
-use forebay_tests::process::{ANSWER_LIMIT, Running, ask, forebay_bin};
-use forebay_tests::wait;
-use tempfile::TempDir;
-
-use super::rig::{free_port, http, pictures};
+use super::bare::{Bare, line};
+use super::rig::pictures;
+use super::served::now_us;
 
 const DEVICES: usize = 200;
 const CHANNELS: [&str; 3] = ["temperature", "humidity", "pressure"];
-
-/// An agent without ports, and its page.
-pub(crate) struct Bare {
-    pub(crate) browser: Browser,
-    port: u16,
-    agent: Option<Running>,
-    dir: TempDir,
-}
-
-impl Bare {
-    pub(crate) fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let port = free_port();
-        let config = format!(
-            "[agent]\ngateway = \"plant-1\"\ndata_dir = \"data\"\nclock = \"always\"\n\
-             [api]\nlisten = \"127.0.0.1:{port}\"\n"
-        );
-        fs::write(dir.path().join("forebay.toml"), config).unwrap();
-        let mut bare = Self {
-            browser: Browser::start(),
-            port,
-            agent: None,
-            dir,
-        };
-        bare.agent_starts(forebay_bin());
-        bare
-    }
-
-    /// Starts that program on the data that is there; returns when it serves.
-    pub(crate) fn agent_starts(&mut self, program: &Path) {
-        let mut command = Command::new(program);
-        command
-            .args(["run", "--config"])
-            .arg(self.path("forebay.toml"));
-        let mut agent = Running::start("agent", command, self.dir.path());
-        wait::until("the agent serves", ANSWER_LIMIT, || {
-            agent.must_run();
-            http(self.port, "/readyz")
-        });
-        self.agent = Some(agent);
-    }
-
-    pub(crate) fn agent_dies(&mut self) {
-        self.agent.take().unwrap().kill_9();
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    pub(crate) fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
-    }
-
-    pub(crate) fn ingest(&self, lines: &str) {
-        let input = self.dir.path().join("in.ndjson");
-        fs::write(&input, lines).unwrap();
-        let config = self.dir.path().join("forebay.toml");
-        let (input, config) = (input.to_str().unwrap(), config.to_str().unwrap());
-        let args = ["ingest", "--input", input, "--config", config];
-        ask(&args, self.dir.path()).unwrap();
-    }
-
-    pub(crate) fn open(&mut self) {
-        let address = self.address();
-        self.browser.go(&address);
-    }
-}
-
-pub(crate) fn now_us() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(now.as_micros()).unwrap()
-}
-
-pub(crate) fn line(out: &mut String, device: &str, channel: &str, time: i64, value: &str) {
-    writeln!(
-        out,
-        r#"{{"device":"{device}","channel":"{channel}","unit":"Cel","time":{time},"value":{value}}}"#
-    )
-    .unwrap();
-}
 
 #[test]
 fn a_page_without_devices_says_so() {

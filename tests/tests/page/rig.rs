@@ -2,28 +2,22 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use forebay_node::sim::{RingSize, SamplePeriod, SimConfig, SimDevices, SimLines, SimPlace};
 use forebay_tests::browser::{Browser, Look};
 use forebay_tests::cable::{Cable, DeviceEnd, GatewayEnd};
 use forebay_tests::mosquitto::Mosquitto;
-use forebay_tests::process::{ANSWER_LIMIT, Running, ask, root};
-use forebay_tests::wait;
-use serde_json::Value;
-use tempfile::TempDir;
+use forebay_tests::process::{forebay_bin, root};
 
 use super::axe::violations;
+use super::served::Served;
 
 /// The devices by the names of the config, in order.
 pub(crate) const DEVICES: [&str; 2] = ["boiler", "pump"];
 /// Of the second device; it has room for some seconds.
 const RING: u32 = 64;
 const HZ: f64 = 5.0;
-const HTTP_LIMIT: Duration = Duration::from_secs(30);
 
 /// The widths and schemes in which the page is looked at.
 pub(crate) const LOOKS: [(&str, Look); 4] = [
@@ -44,12 +38,10 @@ const fn look(width: u32, height: u32, dark: bool) -> Look {
 /// Dropping it ends all parts.
 pub(crate) struct Rig {
     pub(crate) browser: Browser,
-    pub(crate) agent: Option<Running>,
+    pub(crate) agent: Served,
     pub(crate) broker: Mosquitto,
     pub(crate) cables: Vec<Cable>,
     pub(crate) sim: SimDevices,
-    port: u16,
-    dir: TempDir,
 }
 
 impl Rig {
@@ -67,86 +59,37 @@ impl Rig {
             })
             .collect();
         let broker = Mosquitto::start();
-        let port = free_port();
-        let config = config_text(&sim, dir.path(), broker.port(), port);
-        fs::write(dir.path().join("forebay.toml"), config).unwrap();
+        let folder = dir.path().to_path_buf();
+        let agent = Served::new(dir, |port| config_text(&sim, &folder, broker.port(), port));
         let mut rig = Self {
             browser: Browser::start(),
-            agent: None,
+            agent,
             broker,
             cables,
             sim,
-            port,
-            dir,
         };
-        rig.agent_starts();
+        rig.agent.starts(forebay_bin());
         rig.browser.look(LOOKS[0].1);
-        let address = rig.address("/");
-        rig.browser.go(&address);
+        rig.browser.go(&rig.agent.address());
         rig
-    }
-
-    /// Returns when it serves.
-    pub(crate) fn agent_starts(&mut self) {
-        let config = self.path("forebay.toml");
-        let args = ["run", "--config", config.to_str().unwrap()];
-        let mut agent = Running::forebay("agent", &args, self.dir.path());
-        wait::until("the agent serves", ANSWER_LIMIT, || {
-            agent.must_run();
-            http(self.port, "/readyz")
-        });
-        self.agent = Some(agent);
-    }
-
-    pub(crate) fn agent_dies(&mut self) {
-        self.agent.take().unwrap().kill_9();
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    pub(crate) fn address(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
-    }
-
-    /// What the API answers.
-    #[track_caller]
-    pub(crate) fn api(&self, path: &str) -> Value {
-        let text = http(self.port, &format!("/api/v1/{path}")).unwrap();
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
     }
 
     /// Gives a reading of the past to the running agent.
     pub(crate) fn ingest(&self, device: &str, channel: &str, time_us: i64, value: f64) {
         let line = format!("device,channel,time,value\n{device},{channel},{time_us},{value}\n");
-        let input = self.path("late.csv");
-        fs::write(&input, line).unwrap();
-        let config = self.path("forebay.toml");
-        let args = [
-            "ingest",
-            "--input",
-            input.to_str().unwrap(),
-            "--config",
-            config.to_str().unwrap(),
-        ];
-        ask(&args, self.dir.path()).unwrap();
+        self.agent.ingest("late.csv", &line);
     }
 
     /// Waits for something to be so on the page.
     #[track_caller]
     pub(crate) fn until(&mut self, what: &str, condition: &str) {
-        if let Some(agent) = &mut self.agent {
-            agent.must_run();
-        }
+        self.agent.must_run();
         self.browser.until(what, condition);
     }
 
     /// Keeps pictures of the page at both widths and in both schemes.
     pub(crate) fn pictures(&mut self, name: &str) {
-        if let Some(agent) = &mut self.agent {
-            agent.must_run();
-        }
+        self.agent.must_run();
         pictures(&mut self.browser, name);
     }
 }
@@ -199,12 +142,6 @@ fn devices() -> SimDevices {
     .unwrap()
 }
 
-/// One that an agent may have again after a restart.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 fn config_text(sim: &SimDevices, dir: &Path, broker: u16, api: u16) -> String {
     let mut text = format!(
         "[agent]\ngateway = \"plant-1\"\ndata_dir = \"data\"\n\
@@ -225,19 +162,4 @@ fn config_text(sim: &SimDevices, dir: &Path, broker: u16, api: u16) -> String {
         );
     }
     text
-}
-
-/// The body of an answer with status 200. As HTTP/1.0: it ends with its connection.
-pub(crate) fn http(port: u16, path: &str) -> Result<String, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(text)?;
-    stream.set_read_timeout(Some(HTTP_LIMIT)).map_err(text)?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(text)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(text)?;
-    match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.into()),
-        Some(_) | None => Err(format!("{path}: {answer}")),
-    }
 }

@@ -1,13 +1,12 @@
 //! The walk: two devices live, one unplugged, back with a gap, a late reading, the broker
 //! and the agent away.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use forebay_tests::process::ANSWER_LIMIT;
+use forebay_tests::process::{ANSWER_LIMIT, forebay_bin};
 use forebay_tests::wait;
 use serde_json::Value;
 
 use super::rig::Rig;
+use super::served::now_us;
 
 const PUMP: usize = 1;
 /// So long ago all windows of a late reading are closed.
@@ -46,7 +45,9 @@ fn compare(rig: &mut Rig, device: &str, channel: &str) {
     let here = chart(device, channel);
     let stat = |nth: usize| format!("{here} .stats div:nth-child({nth}) data");
 
-    let readings = rig.api(&format!("readings?{of}&from=-5m&newest=true&limit=100000"));
+    let readings = rig
+        .agent
+        .api(&format!("readings?{of}&from=-5m&newest=true&limit=100000"));
     let series = &readings["series"][0];
     let newest = series["values"]
         .as_array()
@@ -58,11 +59,11 @@ fn compare(rig: &mut Rig, device: &str, channel: &str) {
     let in_list = format!("tr.channel[data-device={device}][data-channel={channel}] td data");
     assert_eq!(Some(figure(rig, &in_list)), newest, "in the list, {of}");
 
-    let rolling = rig.api(&format!("rolling?{of}&window=60s"));
+    let rolling = rig.agent.api(&format!("rolling?{of}&window=60s"));
     let mean = rolling["series"][0]["mean"].as_f64();
     assert_eq!(Some(figure(rig, &stat(2))), mean, "rolling of {of}");
 
-    let rollups = rig.api(&format!("rollups?{of}&window=60s&from=-5m"));
+    let rollups = rig.agent.api(&format!("rollups?{of}&window=60s&from=-5m"));
     let last = |name: &str| {
         let column = rollups["series"][0][name].as_array().unwrap();
         column.last().unwrap().as_f64()
@@ -106,7 +107,7 @@ fn rows_of_the_table(rig: &mut Rig, here: &str, series: &Value) {
 
 /// The ledger of a device that is away does not move, and both say the same.
 fn compare_ledger(rig: &mut Rig, device: &str) {
-    let status = rig.api("ledger");
+    let status = rig.agent.api("ledger");
     let devices = status["devices"].as_array().unwrap();
     let of = devices.iter().find(|one| one["device"] == device).unwrap();
     let ledger = &of["ledger"];
@@ -145,7 +146,7 @@ fn compare_alarms(rig: &mut Rig) {
         texts
     };
     wait::until("the alarms are the API's", ANSWER_LIMIT, || {
-        let want = texts(&rig.api("alarms")["alarms"]);
+        let want = texts(&rig.agent.api("alarms")["alarms"]);
         let is = texts(&rig.browser.eval(
             "[...document.querySelectorAll('#alarm-list > li')].map((alarm) => \
              ({ code: alarm.dataset.code, subject: alarm.dataset.subject }))",
@@ -164,14 +165,9 @@ fn compare_alarms(rig: &mut Rig) {
     assert_eq!(runbooks, true, "each alarm says what to do");
 }
 
-fn now_us() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(now.as_micros()).unwrap()
-}
-
 /// Nothing was asked of anybody else, and the browser has nothing to complain of.
 fn quiet(rig: &Rig) {
-    let ours = rig.address("/");
+    let ours = rig.agent.address();
     for request in rig.browser.requests() {
         assert!(request.starts_with(&ours), "asks for {request}");
     }
@@ -258,7 +254,7 @@ fn late(rig: &mut Rig) {
     rig.ingest("pump", &channel, time, 20.25);
     let marked = "Number(document.querySelector('.chart[data-device=pump]').dataset.late) === 1";
     rig.until("the late mark is on the chart", marked);
-    let rows = rig.api("rows?stream=late&from=-10m");
+    let rows = rig.agent.api("rows?stream=late&from=-10m");
     let row = &rows["rows"][0];
     assert_eq!(row["value"], 20.25, "{rows}");
     let told = "document.querySelector('.chart[data-device=pump] details').textContent\
@@ -278,7 +274,7 @@ fn broker_away(rig: &mut Rig) {
 }
 
 fn agent_away(rig: &mut Rig) {
-    rig.agent_dies();
+    rig.agent.dies();
     let said = "!document.querySelector('#trouble').hidden && \
                 document.querySelector('#trouble').textContent.includes('does not answer')";
     rig.until("the page says that nobody answers", said);
@@ -289,7 +285,7 @@ fn agent_away(rig: &mut Rig) {
     rig.pictures("agent-away");
     // A browser logs each question that nobody answers.
     rig.browser.forget();
-    rig.agent_starts();
+    rig.agent.starts(forebay_bin());
     rig.until(
         "the page takes it up",
         "document.querySelector('#trouble').hidden",

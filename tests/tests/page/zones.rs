@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::many::Bare;
+use super::bare::Bare;
 use super::rig::pictures;
 
 /// Draws one chart, and holds what it says against the browser's own calendar.
