@@ -3,6 +3,7 @@
 pub mod browser;
 pub mod cable;
 pub mod certificates;
+pub mod http;
 pub mod judge;
 pub mod line;
 pub mod mosquitto;

@@ -28,8 +28,6 @@ mod database;
 
 pub mod sources;
 
-pub mod upstream;
-
 pub mod reads;
 
 pub mod agent;
@@ -39,6 +37,8 @@ mod sending;
 pub mod promql;
 
 pub mod api;
+
+pub mod upstream;
 
 pub mod ingest_cmd;
 

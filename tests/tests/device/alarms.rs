@@ -3,11 +3,9 @@
 //! metric that Prometheus's own tool takes.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 
-use forebay_node::api::metrics::coverage;
+use forebay_node::api::metrics::{AGENT, coverage};
+use forebay_tests::http;
 use forebay_tests::process::{ANSWER_LIMIT, Running};
 use forebay_tests::wait;
 use serde_json::Value;
@@ -97,31 +95,9 @@ fn has(alarms: &[(String, String)], code: &str, subject: &str) -> bool {
 
 /// The body of what the socket of HTTP answers.
 fn http(site: &Site, path: &str) -> String {
-    let mut stream = UnixStream::connect(site.path("data/api.sock")).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}\n{body}");
-    body.to_owned()
-}
-
-/// What Prometheus's own tool says of an exposition; nothing when it is well.
-fn promtool(text: &str) -> String {
-    let mut tool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool is missing: apt-get install prometheus");
-    let mut input = tool.stdin.take().unwrap();
-    input.write_all(text.as_bytes()).unwrap();
-    drop(input);
-    let output = tool.wait_with_output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    String::from_utf8_lossy(&said).into_owned()
+    let (status, body) = http::get(&site.path("data/api.sock"), path);
+    assert_eq!(status, 200, "{body}");
+    body
 }
 
 /// Metrics of which a gateway that was just started has no figure yet, or of parts that
@@ -169,7 +145,7 @@ fn every_number_of_the_status_is_a_metric_that_prometheus_takes() {
             Err(status.to_string())
         }
     });
-    let coverage = coverage(&status);
+    let coverage = coverage(&AGENT, &status);
     assert_eq!(coverage.numbers, Vec::<String>::new());
     let missing = coverage.metrics.iter();
     let missing: Vec<_> = missing
@@ -177,7 +153,7 @@ fn every_number_of_the_status_is_a_metric_that_prometheus_takes() {
         .collect();
     assert!(missing.is_empty(), "no source has a figure for {missing:?}");
     let text = http(&site, "/metrics");
-    assert_eq!(promtool(&text), "", "{text}");
+    assert_eq!(http::promtool(&text), "", "{text}");
     assert!(text.contains("forebay_device_readings_total{device=\"boiler\"}"));
     assert!(text.contains("\nprocess_resident_memory_bytes "));
     drop(devices);

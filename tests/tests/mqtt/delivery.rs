@@ -26,6 +26,7 @@ fn receiver(dir: &Path, port: u16) -> UpstreamProcess {
         files: FilesConfig::new(dir.join("files")),
         share: ShareConfig::default(),
         socket: dir.join("upstream.sock"),
+        api: None,
         alarms: forebay_core::alarms::AlarmRules::default(),
     };
     UpstreamProcess::spawn(&config, &(Arc::new(|_: &str| {}) as _)).unwrap()

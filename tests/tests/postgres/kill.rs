@@ -45,6 +45,7 @@ fn config(
         )),
         files: FilesConfig::new(dir.join("files")),
         socket: dir.join("upstream.sock"),
+        api: None,
         alarms: forebay_core::alarms::AlarmRules::default(),
     }
 }

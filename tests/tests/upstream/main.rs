@@ -5,5 +5,6 @@
 mod fixture;
 mod gateway;
 mod group;
+mod http;
 mod kill;
 mod process;

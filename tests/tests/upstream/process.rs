@@ -35,6 +35,7 @@ pub(super) fn config(dir: &Path, port: u16) -> UpstreamConfig {
         files: FilesConfig::new(dir.join("files")),
         share: ShareConfig::default(),
         socket: dir.join("upstream.sock"),
+        api: None,
         alarms: forebay_core::alarms::AlarmRules::default(),
     }
 }

@@ -55,7 +55,9 @@ pub(super) struct Serving {
     pub(super) router: Router,
     pub(super) tls: Option<Arc<Renewed<Arc<ServerConfig>>>>,
     pub(super) patience: Patience,
-    /// Turns true when the agent stops.
+    /// Of the config, as sentences name it.
+    pub(super) section: &'static str,
+    /// Turns true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
 }
 

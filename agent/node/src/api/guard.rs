@@ -47,6 +47,8 @@ pub(super) enum Over {
 
 /// What requests are held against.
 pub(super) struct Guard {
+    /// Of the config, as sentences name it.
+    pub(super) section: &'static str,
     pub(super) token: Option<Renewed<Arc<[u8]>>>,
     pub(super) hosts: Vec<String>,
     pub(super) rates: Mutex<Rates>,
@@ -90,8 +92,9 @@ impl Guard {
     fn too_slow(&self) -> Problem {
         let detail = format!(
             "no answer within {} s: ask for a shorter range or fewer channels, or let request_time \
-             in [api] be longer",
-            self.request_time.as_secs()
+             in {} be longer",
+            self.request_time.as_secs(),
+            self.section
         );
         Problem::new(Kind::TooSlow, detail)
     }
@@ -118,8 +121,11 @@ impl Guard {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         rates.take(client, self.started.elapsed()).map_err(|wait| {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            let detail = "this address asks more often than requests_per_second in [api] lets: \
-                              ask less often, or for more at once";
+            let detail = format!(
+                "this address asks more often than requests_per_second in {} lets: ask less \
+                 often, or for more at once",
+                self.section
+            );
             Problem::new(Kind::TooManyRequests, detail).after(seconds)
         })
     }
@@ -142,8 +148,9 @@ impl Guard {
             Kind::WrongHost,
             format!(
                 "the request is for the host \"{}\": ask for localhost or 127.0.0.1, or name that \
-                 host in hosts of [api]",
-                shown(&name)
+                 host in hosts of {}",
+                shown(&name),
+                self.section
             ),
         ))
     }
@@ -153,8 +160,10 @@ impl Guard {
             return Ok(());
         };
         let Some(given) = headers.get(AUTHORIZATION) else {
-            let detail = "send the header \"Authorization: Bearer TOKEN\" with the token of \
-                          token_file in [api]";
+            let detail = format!(
+                "send the header \"Authorization: Bearer TOKEN\" with the token of token_file in {}",
+                self.section
+            );
             return Err(Problem::new(Kind::NoToken, detail));
         };
         let bytes = given.as_bytes();
@@ -167,7 +176,8 @@ impl Guard {
         if bool::from(given.ct_eq(&token.get(Instant::now()))) {
             return Ok(());
         }
-        let detail = "the token is not the first line of token_file in [api]";
+        let section = self.section;
+        let detail = format!("the token is not the first line of token_file in {section}");
         Err(Problem::new(Kind::WrongToken, detail))
     }
 }

@@ -31,6 +31,6 @@ pub(super) async fn readyz(
     Err(Problem::new(Kind::NotReady, detail).after(1))
 }
 
-fn text(text: &'static str) -> Response {
+pub(super) fn text(text: &'static str) -> Response {
     ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }

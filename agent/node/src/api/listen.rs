@@ -20,8 +20,9 @@ use super::problem::Problem;
 use super::rates::Client;
 
 /// What a connection that is one too many reads.
-fn full() -> Vec<u8> {
-    let detail = "as many clients are connected as connections in [api] lets: close some";
+fn full(section: &str) -> Vec<u8> {
+    let detail =
+        format!("as many clients are connected as connections in {section} lets: close some");
     Problem::busy(detail).closing()
 }
 
@@ -50,7 +51,7 @@ pub(super) async fn tcp(listener: TcpListener, serving: Serving, places: Arc<Sem
                     drop(place);
                 });
             }
-            Err(_) => refuse_tcp(&stream, serving.tls.is_some()),
+            Err(_) => refuse_tcp(&stream, &serving),
         }
     }
 }
@@ -78,24 +79,28 @@ pub(super) async fn unix(listener: UnixListener, serving: Serving, places: Arc<S
                     drop(place);
                 });
             }
-            Err(_) => refuse_unix(&stream),
+            Err(_) => refuse_unix(&stream, &serving),
         }
     }
 }
 
 /// Over TLS there is nothing to read yet. What does not go out at once is not said.
-fn refuse_tcp(stream: &TcpStream, is_tls: bool) {
-    if !is_tls {
-        let _ = stream.try_write(&full());
+fn refuse_tcp(stream: &TcpStream, serving: &Serving) {
+    if serving.tls.is_none() {
+        let _ = stream.try_write(&full(serving.section));
     }
 }
 
-fn refuse_unix(stream: &UnixStream) {
-    let _ = stream.try_write(&full());
+fn refuse_unix(stream: &UnixStream, serving: &Serving) {
+    let _ = stream.try_write(&full(serving.section));
 }
 
 /// Binds the address; when it is taken and `or_any`, any free port of it.
-pub(super) async fn bind(address: SocketAddr, or_any: bool) -> Result<TcpListener, String> {
+pub(super) async fn bind(
+    address: SocketAddr,
+    or_any: bool,
+    section: &str,
+) -> Result<TcpListener, String> {
     let listener = match TcpListener::bind(address).await {
         Err(error) if or_any && error.kind() == io::ErrorKind::AddrInUse => {
             TcpListener::bind(SocketAddr::new(address.ip(), 0)).await
@@ -104,9 +109,11 @@ pub(super) async fn bind(address: SocketAddr, or_any: bool) -> Result<TcpListene
     };
     listener.map_err(|error| {
         let next = if error.kind() == io::ErrorKind::AddrInUse {
-            ": another program listens there; end it, or give listen in [api] another port"
+            format!(
+                ": another program listens there; end it, or give listen in {section} another port"
+            )
         } else {
-            ""
+            String::new()
         };
         format!("the API cannot listen on {address}: {error}{next}")
     })

@@ -20,16 +20,17 @@ use serde_json::Value;
 pub use self::coverage::{Coverage, coverage};
 use self::from::samples;
 pub use self::process::Process;
-use self::table::{Kind, Metric, metrics};
+pub use self::table::{AGENT, RECEIVER, Table};
+use self::table::{Kind, Metric};
 
 /// What a scrape is told.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All metrics of an agent with this status, in the order of the table.
+/// All metrics of an agent or a receiver with this status, in the order of its table.
 #[must_use]
-pub fn render(status: &Value, process: &Process) -> String {
+pub fn render(table: &Table, status: &Value, process: &Process) -> String {
     let mut out = String::new();
-    for metric in metrics() {
+    for metric in table.metrics() {
         let rows: Vec<_> = metric
             .sources
             .iter()
@@ -94,31 +95,50 @@ fn escape(out: &mut String, text: &str, quotes: bool) {
 pub fn page() -> String {
     let mut out = String::from(
         "# Metrics\n\n\
-         What `GET /metrics` gives, for a Prometheus to scrape (`config` of the agent: `[api]`). \
+         What `GET /metrics` gives, for a Prometheus to scrape: of an agent (`[api]` in its config) \
+         and of a receiver (`[upstream_api]`). \
          Written by `agent/node/src/api/metrics/table.rs`; `cargo test -p forebay` compares, and \
          `FOREBAY_WRITE_DOCS=1 cargo test -p forebay docs` writes it. Readings themselves are \
-         no metrics: Prometheus asks for them at `/api/v1/query`.\n\n\
+         no metrics: Prometheus asks for them at `/api/v1/query`. Times are seconds, sizes bytes.\n\n\
+         ## Of an agent\n\n\
          Counters of devices, of their gaps and of what was dropped are kept in the log and go \
-         on over restarts; all others begin at 0 with the process. Times are seconds, sizes \
-         bytes. `device` is its name from the config, or its uid.\n\n\
-         | metric | type | labels | what | member of `forebay status --json` |\n\
-         |---|---|---|---|---|\n",
+         on over restarts; all others begin at 0 with the process. `device` is its name from the \
+         config, or its uid.\n\n",
     );
-    for metric in metrics() {
-        line(&mut out, metric);
-    }
+    section(&mut out, &AGENT, "forebay status --json");
+    out.push_str(
+        "\n## Of a receiver\n\n\
+         Counters are kept with the sink and go on over restarts, but for what came and was not \
+         applied since the last commit before a kill. `device` is a uid.\n\n",
+    );
+    section(
+        &mut out,
+        &RECEIVER,
+        "forebay upstream status --ledger --json",
+    );
+    out.push_str("\n## Of each process\n\n| metric | type | labels | what |\n|---|---|---|---|\n");
     for (name, help, kind) in Process::ABOUT {
         let kind = kind.name();
-        let _ = writeln!(out, "| `{name}` | {kind} | | {help} | |");
+        let _ = writeln!(out, "| `{name}` | {kind} | | {help} |");
     }
     let (name, help) = BUILD_INFO;
-    let _ = writeln!(out, "| `{name}` | gauge | `version` | {help} | |");
-    out.push_str("\n## Not metrics\n\nNumbers of the status that no metric shows, and why.\n\n");
+    let _ = writeln!(out, "| `{name}` | gauge | `version` | {help} |");
+    out
+}
+
+fn section(out: &mut String, table: &Table, status: &str) {
+    let _ = writeln!(
+        out,
+        "| metric | type | labels | what | member of `{status}` |\n|---|---|---|---|---|"
+    );
+    for metric in table.metrics() {
+        line(out, metric);
+    }
+    out.push_str("\nNumbers of the status that no metric shows, and why:\n\n");
     out.push_str("| member | why |\n|---|---|\n");
-    for (path, why) in table::NOT_METRICS {
+    for (path, why) in table.not_metrics {
         let _ = writeln!(out, "| `{}` | {why} |", dotted(path));
     }
-    out
 }
 
 fn line(out: &mut String, metric: &Metric) {

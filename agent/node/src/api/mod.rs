@@ -31,6 +31,7 @@ mod places;
 pub(crate) mod problem;
 mod rates;
 mod reading;
+mod receiver;
 mod renewed;
 mod routes;
 mod run;
@@ -51,7 +52,7 @@ use axum::http::{Method, Uri};
 use axum::routing::get;
 use axum::{Router, middleware};
 use forebay_core::near::did_you_mean;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -64,6 +65,7 @@ use self::problem::{Kind, Problem, shown};
 use self::rates::Rates;
 use self::run::Run;
 use crate::config::ApiConfig;
+use crate::local::Asked;
 use crate::ports::Say;
 use crate::promql;
 use crate::reads::Reads;
@@ -146,13 +148,27 @@ impl Api {
         taken: Taken,
         say: &Say,
     ) -> Result<Self, String> {
-        Self::start_with(Patience::default(), config, reads, taken, say).await
+        let routes = agent(App::new(config, reads));
+        Self::serve(Patience::default(), config, routes, taken, say).await
     }
 
-    async fn start_with(
+    /// Serves what a receiver says of itself, who is asked by `asked`.
+    ///
+    /// # Errors
+    /// As [`Api::start`].
+    pub async fn start_receiver(
+        config: &ApiConfig,
+        asked: mpsc::Sender<Asked>,
+        say: &Say,
+    ) -> Result<Self, String> {
+        let routes = receiver::routes(asked);
+        Self::serve(Patience::default(), config, routes, Taken::Refuse, say).await
+    }
+
+    async fn serve(
         patience: Patience,
         config: &ApiConfig,
-        reads: Reads,
+        routes: Router,
         taken: Taken,
         say: &Say,
     ) -> Result<Self, String> {
@@ -164,18 +180,19 @@ impl Api {
         let tls = files.map(|files| secret::renewed_tls(files, (patience.look, say, started)));
         let tls = tls.transpose().map_err(|error| error.to_string())?;
         let guard = Guard {
+            section: config.section,
             token,
             hosts: config.hosts.clone(),
             rates: Mutex::new(Rates::new(config.requests_per_s)),
             request_time: config.request_time,
             started,
         };
-        let app = App::new(config, reads);
         let (stopping, stops) = watch::channel(false);
         let serving = Serving {
-            router: router(app, guard),
+            router: guarded(routes, guard),
             tls: tls.map(Arc::new),
             patience,
+            section: config.section,
             stopping: stops,
         };
         let places = Arc::new(Semaphore::new(config.connections));
@@ -187,7 +204,8 @@ impl Api {
             _socket: None,
         };
         if let Some(listen) = &config.listen {
-            let listener = listen::bind(listen.value, taken == Taken::AnyPort).await?;
+            let listener = listen::bind(listen.value, taken == Taken::AnyPort, config.section);
+            let listener = listener.await?;
             let address = listener.local_addr().map_err(|error| error.to_string())?;
             if !address.ip().is_loopback() && !api.is_tls {
                 say(
@@ -232,9 +250,19 @@ impl Drop for Api {
     }
 }
 
-/// All routes behind the guard.
-fn router(app: App, guard: Guard) -> Router {
-    let guard = Arc::new(guard);
+/// Every request passes the guard first.
+fn guarded(routes: Router, guard: Guard) -> Router {
+    routes
+        .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(
+            Arc::new(guard),
+            guard::guard,
+        ))
+}
+
+/// All that an agent answers.
+fn agent(app: App) -> Router {
     let queries = promql::routes(app.reads.clone());
     let run = Run::new();
     let app = Arc::new(app);
@@ -264,9 +292,6 @@ fn router(app: App, guard: Guard) -> Router {
         .merge(page::routes())
         .merge(queries)
         .fallback(no_such_path)
-        .method_not_allowed_fallback(no_such_method)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
 async fn no_such_path(uri: Uri) -> Problem {
@@ -281,7 +306,7 @@ async fn no_such_method(method: Method, uri: Uri) -> Problem {
     let (method, path) = (shown(method.as_str()), shown(uri.path()));
     let mut problem = Problem::new(
         Kind::MethodNotAllowed,
-        format!("{path} takes GET and HEAD, not {method}: nothing here changes the agent"),
+        format!("{path} takes GET and HEAD, not {method}: nothing here changes anything"),
     );
     problem.allow = Some("GET, HEAD");
     problem

@@ -85,8 +85,8 @@ impl Kind {
             Self::TooManyRequests => (429, "too-many-requests", "Too many requests"),
             Self::Failed => (500, "failed", "The agent could not answer"),
             Self::Busy => (503, "busy", "Too much is being answered"),
-            Self::Stopping => (503, "stopping", "The agent is stopping"),
-            Self::NotReady => (503, "not-ready", "The agent is not ready"),
+            Self::Stopping => (503, "stopping", "It is stopping"),
+            Self::NotReady => (503, "not-ready", "It is not ready"),
             Self::TooSlow => (503, "too-slow", "The answer took too long"),
         }
     }

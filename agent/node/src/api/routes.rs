@@ -23,7 +23,7 @@ use crate::agent::questions;
 type Answer = Result<Response, Problem>;
 
 /// Refuses parameters, as these have none, and forms other than JSON.
-fn plain(
+pub(super) fn plain(
     endpoint: &'static Endpoint,
     headers: &HeaderMap,
     query: &RawQuery,
@@ -32,7 +32,7 @@ fn plain(
     accept::form(headers, false).map(drop)
 }
 
-fn answer(reply: impl Into<Reply>) -> Response {
+pub(super) fn answer(reply: impl Into<Reply>) -> Response {
     let text = reply.into().into_text();
     ([(CONTENT_TYPE, "application/json")], text).into_response()
 }
@@ -91,7 +91,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>, query: RawQuery) -> Ans
     // Whatever form a scraper would rather have, it takes this one.
     Given::read(&endpoints::METRICS, query.0.as_deref(), ask::now())?;
     let status = ask::status(&app).await?.into_value();
-    let text = metrics::render(&status, &Process::now());
+    let text = metrics::render(&metrics::AGENT, &status, &Process::now());
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 

@@ -9,6 +9,7 @@ use forebay_core::units::{EventTime, Span};
 use forebay_core::utc;
 use forebay_wire::limits::LOG_LEVEL_MAX;
 
+use super::api::{ApiConfig, upstream_api};
 use super::broker::{BrokerConfig, broker};
 use super::error::ConfigError;
 use super::files::{FilesConfig, files};
@@ -59,6 +60,8 @@ pub struct UpstreamConfig {
     /// What the sink "files" needs.
     pub files: FilesConfig,
     pub socket: PathBuf,
+    /// HTTP, where it is served.
+    pub api: Option<ApiConfig>,
     pub share: ShareConfig,
     /// When something counts as wrong.
     pub alarms: AlarmRules,
@@ -239,6 +242,7 @@ pub fn upstream(
         },
         files: files(source, folder, &data_dir)?,
         socket: socket(&table, folder, data_dir.join("upstream.sock"))?,
+        api: upstream_api(source, folder, &data_dir)?,
         share: share(&table, sink)?,
         alarms: alarms.clone(),
         data_dir,

@@ -1,4 +1,5 @@
-//! `[api]`: where HTTP is served, to whom, and how much of it at once.
+//! `[api]` of an agent and `[upstream_api]` of a receiver: where HTTP is served, to whom,
+//! and how much of it at once.
 //!
 //! Always holds: an address that other machines reach comes with a token or with
 //! certificates of clients. Bound: [`HOSTS_MAX`]. Knows no socket and reads no file.
@@ -12,9 +13,11 @@ use super::error::ConfigError;
 use super::reader::{Field, Source, Table};
 use super::schema::{Default, Key, Section};
 
-/// `[api]`
+/// `[api]` or `[upstream_api]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiConfig {
+    /// Which of them, as sentences name it.
+    pub section: &'static str,
     /// `None`: over no network.
     pub listen: Option<Placed<SocketAddr>>,
     /// HTTP for this user of this computer alone; `None`: not served.
@@ -27,9 +30,9 @@ pub struct ApiConfig {
     pub connections: usize,
     /// Of one client, 1 to [`REQUESTS_PER_S_LIMIT`].
     pub requests_per_s: u32,
-    /// Answered at the same time, 1 to [`READS_LIMIT`].
+    /// Answered at the same time, 1 to [`READS_LIMIT`]; 0 of a receiver, which reads nothing.
     pub reads: usize,
-    /// Streams that are followed at the same time, 0 to [`STREAMS_LIMIT`].
+    /// Streams that are followed at the same time, 0 to [`STREAMS_LIMIT`]; 0 of a receiver.
     pub streams: usize,
     /// Until an answer has begun, and until it has ended.
     pub request_time: Duration,
@@ -56,6 +59,43 @@ const _: () = assert!(STREAMS_LIMIT < forebay_core::limits::FOLLOWERS_MAX);
 const REQUEST_TIME_MIN: Duration = Duration::from_secs(1);
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(600);
 
+const LISTEN_DOC: &str = "Address and port; port 0 takes any that is free; \"off\": only the socket is served.\nOne that other machines reach needs token_file or client_ca.";
+const TOKEN_FILE: Key = Key {
+    name: "token_file",
+    default: Default::None("\"/etc/forebay/api-token\""),
+    doc: "File whose first line is a token of 16 characters or more that each request over the network must\nbring, as \"Authorization: Bearer TOKEN\". Others must not be able to read the file.",
+};
+const TLS_CERT: Key = Key {
+    name: "tls_cert",
+    default: Default::None("\"/etc/forebay/api.pem\""),
+    doc: "PEM file of our certificate, and what signed it: HTTPS instead of HTTP.",
+};
+const TLS_KEY: Key = Key {
+    name: "tls_key",
+    default: Default::None("\"/etc/forebay/api.key\""),
+    doc: "With tls_cert: PEM file of its private key, not encrypted. Others must not be able to read the file.",
+};
+const CLIENT_CA: Key = Key {
+    name: "client_ca",
+    default: Default::None("\"/etc/forebay/clients.pem\""),
+    doc: "With tls_cert: PEM file of the authorities that sign certificates of clients. Each client needs one (mutual TLS).",
+};
+const HOSTS: Key = Key {
+    name: "hosts",
+    default: Default::None("[\"gateway.example.org\"]"),
+    doc: "On a loopback address only requests to localhost, an IP address or one of these names are answered, so\nthat no web site comes in under a name of its own. At most 16.",
+};
+const CONNECTIONS: Key = Key {
+    name: "connections",
+    default: Default::Is("128"),
+    doc: "Connections at the same time, 1 to 1024; one more is told to come again.",
+};
+const REQUESTS_PER_SECOND: Key = Key {
+    name: "requests_per_second",
+    default: Default::Is("500"),
+    doc: "Requests of one client address, 1 to 100000, with twice as many at once; one more gets status 429.",
+};
+
 pub const API: Section = Section {
     name: "api",
     many: false,
@@ -64,48 +104,20 @@ pub const API: Section = Section {
         Key {
             name: "listen",
             default: Default::Is("\"127.0.0.1:7380\""),
-            doc: "Address and port; port 0 takes any that is free; \"off\": only the socket is served.\nOne that other machines reach needs token_file or client_ca.",
+            doc: LISTEN_DOC,
         },
         Key {
             name: "socket",
             default: Default::None("\"/run/forebay/api.sock\""),
             doc: "Unix socket that speaks HTTP, for the user that runs the agent: no token is asked for there.\nDefault api.sock in the data_dir of [agent]; \"off\": none.",
         },
-        Key {
-            name: "token_file",
-            default: Default::None("\"/etc/forebay/api-token\""),
-            doc: "File whose first line is a token of 16 characters or more that each request over the network must\nbring, as \"Authorization: Bearer TOKEN\". Others must not be able to read the file.",
-        },
-        Key {
-            name: "tls_cert",
-            default: Default::None("\"/etc/forebay/api.pem\""),
-            doc: "PEM file of our certificate, and what signed it: HTTPS instead of HTTP.",
-        },
-        Key {
-            name: "tls_key",
-            default: Default::None("\"/etc/forebay/api.key\""),
-            doc: "With tls_cert: PEM file of its private key, not encrypted. Others must not be able to read the file.",
-        },
-        Key {
-            name: "client_ca",
-            default: Default::None("\"/etc/forebay/clients.pem\""),
-            doc: "With tls_cert: PEM file of the authorities that sign certificates of clients. Each client needs one (mutual TLS).",
-        },
-        Key {
-            name: "hosts",
-            default: Default::None("[\"gateway.example.org\"]"),
-            doc: "On a loopback address only requests to localhost, an IP address or one of these names are answered, so\nthat no web site comes in under a name of its own. At most 16.",
-        },
-        Key {
-            name: "connections",
-            default: Default::Is("128"),
-            doc: "Connections at the same time, 1 to 1024; one more is told to come again.",
-        },
-        Key {
-            name: "requests_per_second",
-            default: Default::Is("500"),
-            doc: "Requests of one client address, 1 to 100000, with twice as many at once; one more gets status 429.",
-        },
+        TOKEN_FILE,
+        TLS_CERT,
+        TLS_KEY,
+        CLIENT_CA,
+        HOSTS,
+        CONNECTIONS,
+        REQUESTS_PER_SECOND,
         Key {
             name: "reads",
             default: Default::Is("16"),
@@ -124,42 +136,106 @@ pub const API: Section = Section {
     ],
 };
 
-/// The section, where there is one.
+pub const UPSTREAM_API: Section = Section {
+    name: "upstream_api",
+    many: false,
+    doc: "HTTP of a receiver: metrics, status, ledger and alarms. Without this section nothing is served.\nEvery address that is answered: agent/node/docs/api.md.",
+    keys: &[
+        Key {
+            name: "listen",
+            default: Default::Is("\"127.0.0.1:7381\""),
+            doc: LISTEN_DOC,
+        },
+        Key {
+            name: "socket",
+            default: Default::None("\"/run/forebay/upstream-api.sock\""),
+            doc: "Unix socket that speaks HTTP, for the user that runs the receiver: no token is asked for there.\nDefault api.sock in the data_dir of [upstream]; \"off\": none.",
+        },
+        TOKEN_FILE,
+        TLS_CERT,
+        TLS_KEY,
+        CLIENT_CA,
+        HOSTS,
+        CONNECTIONS,
+        REQUESTS_PER_SECOND,
+        Key {
+            name: "request_time",
+            default: Default::Is("\"30s\""),
+            doc: "Longest time for an answer, 1s to 10m.",
+        },
+    ],
+};
+
+/// The agent's section, where there is one.
 pub fn api(
     source: &Source<'_>,
     folder: &Path,
     data_dir: &Path,
 ) -> Result<Option<ApiConfig>, ConfigError> {
     let table = source.one(&API)?;
+    let Some(served) = served(&table, "[api]", folder, data_dir)? else {
+        return Ok(None);
+    };
+    Ok(Some(ApiConfig {
+        reads: count(&table, "reads", 1, READS_LIMIT)?,
+        streams: count(&table, "streams", 0, STREAMS_LIMIT)?,
+        ..served
+    }))
+}
+
+/// The receiver's section, where there is one.
+pub fn upstream_api(
+    source: &Source<'_>,
+    folder: &Path,
+    data_dir: &Path,
+) -> Result<Option<ApiConfig>, ConfigError> {
+    let table = source.one(&UPSTREAM_API)?;
+    served(&table, "[upstream_api]", folder, data_dir)
+}
+
+/// What both sections have.
+fn served(
+    table: &Table<'_>,
+    section: &'static str,
+    folder: &Path,
+    data_dir: &Path,
+) -> Result<Option<ApiConfig>, ConfigError> {
     if !table.is_given() {
         return Ok(None);
     }
-    let count = |name: &str, least: i64, most: usize| -> Result<usize, ConfigError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let number = table.need(name)?.int(least, most)?;
-        Ok(usize::try_from(number).expect("from 0 on"))
-    };
-    let rate = count("requests_per_second", 1, REQUESTS_PER_S_LIMIT as usize)?;
+    let rate = count(
+        table,
+        "requests_per_second",
+        1,
+        REQUESTS_PER_S_LIMIT as usize,
+    )?;
     let api = ApiConfig {
+        section,
         listen: listen(&table.need("listen")?)?,
         socket: match table.get("socket")? {
             None => Some(data_dir.join("api.sock")),
             Some(field) if field.text()? == "off" => None,
             Some(field) => Some(folder.join(field.text()?)),
         },
-        token_file: path(&table, folder, "token_file")?,
-        tls: tls(&table, folder)?,
-        hosts: hosts(&table)?,
-        connections: count("connections", 1, CONNECTIONS_LIMIT)?,
+        token_file: path(table, folder, "token_file")?,
+        tls: tls(table, folder)?,
+        hosts: hosts(table)?,
+        connections: count(table, "connections", 1, CONNECTIONS_LIMIT)?,
         requests_per_s: u32::try_from(rate).expect("up to REQUESTS_PER_S_LIMIT"),
-        reads: count("reads", 1, READS_LIMIT)?,
-        streams: count("streams", 0, STREAMS_LIMIT)?,
+        reads: 0,
+        streams: 0,
         request_time: table
             .need("request_time")?
             .timer(REQUEST_TIME_MIN, REQUEST_TIME_MAX)?,
     };
     guarded(&api)?;
     Ok(Some(api))
+}
+
+fn count(table: &Table<'_>, name: &str, least: i64, most: usize) -> Result<usize, ConfigError> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let number = table.need(name)?.int(least, most)?;
+    Ok(usize::try_from(number).expect("from 0 on"))
 }
 
 /// What other machines reach needs to know who asks.
@@ -262,6 +338,27 @@ mod tests {
         let api = read("[api]\n").unwrap().unwrap();
         assert_eq!(api.listen.unwrap().value.to_string(), "127.0.0.1:7380");
         assert_eq!(api.socket, Some(PathBuf::from("/data/api.sock")));
+    }
+
+    #[test]
+    fn a_receiver_has_a_section_of_its_own() {
+        let read = |text: &str| {
+            let source = Source::parse(Path::new("c.toml"), text).unwrap();
+            upstream_api(&source, Path::new("/etc/fb"), Path::new("/up"))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(read("[api]\n"), Ok(None));
+        let served = read("[upstream_api]\n").unwrap().unwrap();
+        assert_eq!(served.listen.unwrap().value.to_string(), "127.0.0.1:7381");
+        assert_eq!(served.socket, Some(PathBuf::from("/up/api.sock")));
+        assert_eq!((served.section, served.reads), ("[upstream_api]", 0));
+        let said = read("[upstream_api]\nlisten = \"0.0.0.0:1\"\n").unwrap_err();
+        assert!(said.contains("c.toml:2: [upstream_api] listen"), "{said}");
+        // It reads nothing, and follows nothing.
+        for key in ["reads", "streams"] {
+            let said = read(&format!("[upstream_api]\n{key} = 1\n")).unwrap_err();
+            assert!(said.contains(key), "{said}");
+        }
     }
 
     #[test]

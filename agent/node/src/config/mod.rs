@@ -59,7 +59,7 @@ use self::reader::Source;
 use self::schema::Section;
 
 /// All sections, in the order of the reference file.
-pub const SECTIONS: [&Section; 17] = [
+pub const SECTIONS: [&Section; 18] = [
     &schema_agent::AGENT,
     &port::DEVICE_PORT,
     &schema_agent::DEVICE,
@@ -75,6 +75,7 @@ pub const SECTIONS: [&Section; 17] = [
     &schema_agent::QUERY,
     &api::API,
     &schema_agent::UPSTREAM,
+    &api::UPSTREAM_API,
     &postgres::POSTGRES,
     &files::FILES,
 ];
@@ -164,6 +165,12 @@ impl Config {
             place: "[agent] gateway".into(),
             ..ConfigError::whole_file(&self.file, "is missing; for example gateway = \"gw-1\"")
         })
+    }
+
+    /// Where HTTP is served: by the agent, and by the receiver.
+    pub fn served(&self) -> impl Iterator<Item = &ApiConfig> {
+        let receiver = self.upstream.iter().flat_map(|upstream| &upstream.api);
+        self.api.iter().chain(receiver)
     }
 
     /// The receiver's section, which `forebay upstream` needs.

@@ -2,17 +2,22 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 
 use super::check::Finding;
 use super::codes::API_LISTEN;
 use super::limits::CONNECT_MAX;
-use crate::config::ApiConfig;
+use crate::config::{ApiConfig, Config};
 
 /// Bytes of an answer that are looked at.
 const ANSWER_BYTES: u64 = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ApiFacts {
+    /// Of the config.
+    pub(super) section: &'static str,
+    /// Who serves it.
+    pub(super) server: &'static str,
     pub(super) listen: Option<SocketAddr>,
     /// It could be opened just now.
     pub(super) is_free: bool,
@@ -23,9 +28,22 @@ pub(super) struct ApiFacts {
     pub(super) is_running: bool,
 }
 
-pub(super) fn look(config: &ApiConfig, is_running: bool) -> ApiFacts {
+/// All that a config serves.
+pub(super) fn findings(config: &Config, agent_runs: bool) -> Vec<Finding> {
+    let upstream = config.upstream.iter();
+    let receiver = upstream.filter_map(|upstream| {
+        let runs = UnixStream::connect(&upstream.socket).is_ok();
+        Some(look(upstream.api.as_ref()?, "receiver", runs))
+    });
+    let agent = config.api.iter().map(|api| look(api, "agent", agent_runs));
+    agent.chain(receiver).map(|facts| judge(&facts)).collect()
+}
+
+fn look(config: &ApiConfig, server: &'static str, is_running: bool) -> ApiFacts {
     let listen = config.listen.as_ref().map(|listen| listen.value);
     let mut facts = ApiFacts {
+        section: config.section,
+        server,
         listen,
         is_free: false,
         refused: None,
@@ -72,13 +90,14 @@ fn answers(listen: SocketAddr, is_tls: bool) -> bool {
     asked.is_ok() && answer.starts_with(b"HTTP/1.1 ")
 }
 
-pub(super) fn judge(facts: &ApiFacts) -> Finding {
+fn judge(facts: &ApiFacts) -> Finding {
     let Some(listen) = facts.listen else {
         return Finding::skip(&API_LISTEN, "the API is served over no network");
     };
+    let (section, server) = (facts.section, facts.server);
     if listen.port() == 0 {
         let text = format!(
-            "any free port of {}: the agent says at its start which",
+            "any free port of {}: the {server} says at its start which",
             listen.ip()
         );
         return Finding::ok(&API_LISTEN, text);
@@ -98,12 +117,12 @@ pub(super) fn judge(facts: &ApiFacts) -> Finding {
     match (facts.is_running, facts.is_free, facts.answers) {
         (true, _, true) => Finding::ok(
             &API_LISTEN,
-            format!("the running agent answers at http://{listen}"),
+            format!("the running {server} answers at http://{listen}"),
         ),
         (true, _, false) => Finding::warn(
             &API_LISTEN,
-            format!("an agent runs, and nothing that speaks HTTP answers at {listen}"),
-            format!("restart the agent if `[api]` is new in its config; {who}"),
+            format!("the {server} runs, and nothing that speaks HTTP answers at {listen}"),
+            format!("restart the {server} if `{section}` is new in its config; {who}"),
         ),
         (false, true, _) => Finding::ok(&API_LISTEN, format!("{listen} is free")),
         (false, false, _) => Finding::fail(
@@ -116,13 +135,52 @@ pub(super) fn judge(facts: &ApiFacts) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufRead as _;
+
     use super::super::check::Level;
     use super::*;
+
+    #[test]
+    fn a_receiver_serves_at_its_own_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = taken.local_addr().unwrap();
+        let text = format!(
+            "[upstream]\nbroker = \"127.0.0.1:1\"\ndata_dir = \"up\"\n\
+             [upstream_api]\nlisten = \"{listen}\"\n"
+        );
+        let config = Config::from_text(&dir.path().join("c.toml"), &text).unwrap();
+        let level = || {
+            let found = findings(&config, false);
+            assert_eq!(found.len(), 1);
+            (found[0].level, found[0].text.clone())
+        };
+        assert_eq!(level().0, Level::Fail);
+        // A receiver that runs is known by its socket.
+        std::fs::create_dir(dir.path().join("up")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("up/upstream.sock"));
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = taken.accept().unwrap();
+            // All of it: what is closed unread may take its answer with it.
+            let request = std::io::BufReader::new(&stream).lines();
+            assert!(request.map(Result::unwrap).any(|line| line.is_empty()));
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        });
+        let (ours, said) = level();
+        assert!(
+            ours == Level::Ok && said.contains("the running receiver answers"),
+            "{said}"
+        );
+        answering.join().unwrap();
+        assert_eq!(level().0, Level::Warn);
+    }
 
     #[test]
     fn addresses_of_all_kinds() {
         let listen = Some("127.0.0.1:7380".parse().unwrap());
         let facts = |is_running, is_free, answers| ApiFacts {
+            section: "[api]",
+            server: "agent",
             listen,
             is_free,
             refused: None,

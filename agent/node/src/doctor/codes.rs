@@ -24,7 +24,7 @@ checks! {
         "`chmod 600` the file that it names.";
     CONFIG_SOCKET = "config.socket",
         "the path of each local socket is short enough for the kernel",
-        "Give a shorter `socket` in `[query]`, `[upstream]` or `[api]`.";
+        "Give a shorter `socket` in `[query]`, `[upstream]`, `[api]` or `[upstream_api]`.";
     DATA_DIR_EXISTS = "data_dir.exists",
         "the data directory is there, or can be made",
         "Make it, owned by the user that the agent runs as.";
@@ -107,10 +107,10 @@ checks! {
         "our role may make the receiver's tables there, or write those that there are",
         "Let an administrator run the statements that it names.";
     API_LISTEN = "api.listen",
-        "the address of `[api]` is free, or is the agent's",
+        "the address of `[api]` is free, or is the agent's; that of `[upstream_api]` the receiver's",
         "Stop what has it, or give another `listen`.";
     API_TOKEN = "api.token",
-        "the token of `[api]` is there and not empty",
+        "the token of `[api]` or `[upstream_api]` is there and not empty",
         "Write a long random line: `openssl rand -hex 32 > FILE`.";
     SYSTEM_FILES = "system.files",
         "the process may open enough files",

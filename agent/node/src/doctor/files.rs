@@ -11,7 +11,7 @@ use super::codes::{API_TOKEN, CONFIG_FILES, CONFIG_PARSE, CONFIG_SECRETS, CONFIG
 use super::host::{Me, may};
 use super::limits::SOCKET_PATH_BYTES_MAX;
 use crate::config::{
-    BrokerConfig, Config, ConfigError, FeedFrom, PasswordFrom, Placed, PostgresPassword,
+    ApiConfig, BrokerConfig, Config, ConfigError, FeedFrom, PasswordFrom, Placed, PostgresPassword,
 };
 
 /// What a file is for.
@@ -111,13 +111,15 @@ pub(super) fn look(config: &Config) -> FilesFacts {
         }
     }
     of_databases(config, &mut named);
-    of_api(config, &mut named);
+    for api in config.served() {
+        of_api(api, &mut named);
+    }
     let firmware = config.agent.firmware.iter();
     named.extend(firmware.map(|path| ("[agent] firmware".to_owned(), path.clone(), Use::Wanted)));
     let upstream = config.upstream.iter();
     let mut sockets = vec![config.query.socket.clone()];
     sockets.extend(upstream.map(|upstream| upstream.socket.clone()));
-    sockets.extend(config.api.iter().filter_map(|api| api.socket.clone()));
+    sockets.extend(config.served().filter_map(|api| api.socket.clone()));
     let files = named.into_iter();
     FilesFacts {
         files: files
@@ -144,10 +146,7 @@ fn of_databases(config: &Config, named: &mut Named) {
     }
 }
 
-fn of_api(config: &Config, named: &mut Named) {
-    let Some(api) = &config.api else {
-        return;
-    };
+fn of_api(api: &ApiConfig, named: &mut Named) {
     let mut add = |file: &Placed<PathBuf>, used| {
         named.push((file.place.key.clone(), file.value.clone(), used));
     };

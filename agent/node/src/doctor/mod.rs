@@ -122,9 +122,7 @@ fn areas(config: Arc<Config>) -> Vec<Area> {
         areas.push(Area::new(check, limit, move || look(&config, agent)));
     };
     add(&API_LISTEN, AREA_MAX, |config, agent| {
-        let api = config.api.iter();
-        api.map(|api| api::judge(&api::look(api, agent.is_some())))
-            .collect()
+        api::findings(config, agent.is_some())
     });
     add(&SYSTEM_VERSION, AREA_MAX, |config, agent| {
         let lines = config.device_ports.len() + config.forward.len();

@@ -87,6 +87,13 @@ impl Drop for LocalSocket {
     }
 }
 
+/// Asks who answers a socket's questions, from within its process; `None` when it has ended.
+pub(crate) async fn ask_within(asked: &mpsc::Sender<Asked>, request: Value) -> Option<Answer> {
+    let (answer, answered) = oneshot::channel();
+    asked.send(Asked { request, answer }).await.ok()?;
+    answered.await.ok()
+}
+
 async fn accept(listener: UnixListener, asked: mpsc::Sender<Asked>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {

@@ -33,7 +33,7 @@ pub use self::pool::{READERS_MAX, WAITING_MAX};
 pub use forebay_core::query::RollupSource;
 
 use self::pool::{Pool, Stopped};
-use crate::local::Asked;
+use crate::local::{self, Asked};
 use crate::store::LogReads;
 
 /// What is wanted of readings.
@@ -226,11 +226,8 @@ impl Reads {
     /// # Errors
     /// [`ReadError::Wrong`] with what the agent says against it.
     pub async fn ask(&self, request: Value) -> Result<Reply, ReadError> {
-        let (answer, answered) = oneshot::channel();
-        let asked = self.asked.send(Asked { request, answer });
-        asked.await.map_err(|_| ReadError::Stopped)?;
-        let answer = answered.await.map_err(|_| ReadError::Stopped)?;
-        answer.map_err(ReadError::Wrong)
+        let answer = local::ask_within(&self.asked, request).await;
+        answer.ok_or(ReadError::Stopped)?.map_err(ReadError::Wrong)
     }
 
     /// What there is to ask for, as of now.

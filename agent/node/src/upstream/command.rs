@@ -21,6 +21,7 @@ use super::process::UpstreamProcess;
 use super::query::{self, RowQuery};
 use super::sink::{self, RowFilter, Sink, SinkError};
 use super::verify;
+use crate::api::Api;
 use crate::config::{Config, UpstreamConfig};
 use crate::exit::{Exit, Failure};
 use crate::export::Format;
@@ -254,16 +255,30 @@ fn receive(config: &UpstreamConfig) -> Result<(), String> {
         let mut interrupt = listen(SignalKind::interrupt())?;
         let mut terminate = listen(SignalKind::terminate())?;
         let process = UpstreamProcess::spawn(config, &say)?;
+        let api = match &config.api {
+            None => None,
+            Some(api) => match Api::start_receiver(api, process.asked(), &say).await {
+                Ok(api) => Some(api),
+                Err(text) => {
+                    process.stop().await;
+                    return Err(text);
+                }
+            },
+        };
         say(&format!(
             "upstream: {} readings in {}, broker {}",
             process.snapshot().readings,
             config.data_dir.display(),
             config.broker.address
         ));
+        if let Some(address) = api.as_ref().and_then(Api::address) {
+            say(&format!("upstream: HTTP on {address}"));
+        }
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
+        drop(api);
         let last = process.stop().await;
         say(&format!("upstream: stopped: {}", last.to_json()));
         last.sink_said.map_or(Ok(()), Err)

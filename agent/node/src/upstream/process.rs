@@ -42,6 +42,7 @@ pub struct UpstreamProcess {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
     questions: JoinHandle<()>,
+    asked: mpsc::Sender<Asked>,
 }
 
 impl UpstreamProcess {
@@ -62,7 +63,7 @@ impl UpstreamProcess {
         std::fs::create_dir_all(&config.data_dir)
             .map_err(|error| format!("{}: {error}", config.data_dir.display()))?;
         // After the sink: who holds its lock may take over a leftover socket.
-        let socket = LocalSocket::serve(&config.socket, asked)
+        let socket = LocalSocket::serve(&config.socket, asked.clone())
             .map_err(|error| format!("socket {}: {error}", config.socket.display()))?;
         let (of_sink, sink_asked) = mpsc::channel(QUESTIONS_MAX);
         let heard = Arc::new(Heard::default());
@@ -84,7 +85,14 @@ impl UpstreamProcess {
             stop,
             task: tokio::spawn(keeper.run(sink, applier, stopped)),
             questions,
+            asked,
         })
+    }
+
+    /// Takes questions as the local socket does, for whoever else lets them in.
+    #[must_use]
+    pub fn asked(&self) -> mpsc::Sender<Asked> {
+        self.asked.clone()
     }
 
     #[must_use]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::from::samples;
-use super::table::{NOT_METRICS, metrics};
+use super::table::Table;
 
 /// What does not fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,22 +14,26 @@ pub struct Coverage {
     pub metrics: Vec<&'static str>,
 }
 
-/// Holds a status against the table.
+/// Holds a status against a table.
 #[must_use]
-pub fn coverage(status: &Value) -> Coverage {
+pub fn coverage(table: &Table, status: &Value) -> Coverage {
     let mut leaves = Vec::new();
     numbers(status, &mut Vec::new(), &mut leaves);
-    let paths = metrics().flat_map(|metric| metric.sources);
+    let paths = table.metrics().flat_map(|metric| metric.sources);
     let paths: Vec<&str> = paths.map(|source| source.path).collect();
     let known = |leaf: &Vec<String>| {
         let shown = paths.iter().any(|path| is_at(leaf, path, false));
-        shown || NOT_METRICS.iter().any(|(path, _)| is_at(leaf, path, true))
+        shown
+            || table
+                .not_metrics
+                .iter()
+                .any(|(path, _)| is_at(leaf, path, true))
     };
     let unknown = leaves.iter().filter(|leaf| !known(leaf));
     let mut unknown: Vec<String> = unknown.map(|leaf| format!("/{}", leaf.join("/"))).collect();
     unknown.sort();
     unknown.dedup();
-    let unused = metrics().filter(|metric| {
+    let unused = table.metrics().filter(|metric| {
         let mut sources = metric.sources.iter();
         sources.all(|source| samples(status, source).is_empty())
     });
@@ -83,7 +87,7 @@ mod tests {
             "devices": [{ "partition": 0, "ledger": { "lost": 1, "boots": [{ "boot": 7 }] } }],
             "gaps": { "total": 5, "by_reason": { "ring_full": 5 } },
         });
-        let coverage = coverage(&status);
+        let coverage = coverage(&super::super::AGENT, &status);
         assert_eq!(coverage.numbers, ["/new_one"]);
         assert!(coverage.metrics.contains(&"forebay_device_taken_total"));
         assert!(!coverage.metrics.contains(&"forebay_device_lost_total"));

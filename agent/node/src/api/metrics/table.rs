@@ -67,24 +67,54 @@ macro_rules! gauge {
 mod agent;
 mod devices;
 mod engine;
+mod health;
 mod log;
 mod outside;
+mod receiver;
 
-/// All of them but those of the process itself, in order.
-pub(super) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    let all = [
+/// The metrics of one kind of process, beside those that each process has.
+#[derive(Debug)]
+pub struct Table {
+    groups: &'static [&'static [Metric]],
+    /// Numbers of the status that no metric shows, each with the reason. What begins with
+    /// one of them belongs to it.
+    pub(super) not_metrics: &'static [(&'static str, &'static str)],
+}
+
+impl Table {
+    /// In order.
+    pub(super) fn metrics(&self) -> impl Iterator<Item = &'static Metric> {
+        self.groups.iter().copied().flatten()
+    }
+}
+
+/// Of an agent, made of `forebay status --json`.
+pub static AGENT: Table = Table {
+    groups: &[
         agent::METRICS,
+        health::METRICS,
         devices::METRICS,
         log::METRICS,
         engine::METRICS,
         outside::METRICS,
-    ];
-    all.into_iter().flatten()
-}
+    ],
+    not_metrics: NOT_OF_AGENT,
+};
 
-/// Numbers of the status that no metric shows, each with the reason. What begins with one
-/// of them belongs to it.
-pub(super) const NOT_METRICS: &[(&str, &str)] = &[
+/// Of a receiver, made of `forebay upstream status --ledger --json`.
+pub static RECEIVER: Table = Table {
+    groups: &[receiver::METRICS, health::METRICS],
+    not_metrics: &[
+        ("/ledger/devices/*/gaps/total", "the sum over its reasons"),
+        (
+            "/ledger/devices/*/boots",
+            "part of the sums over all boots: a label that names boots has no bound",
+        ),
+        ("/ledger/others/gaps/total", "the sum over its reasons"),
+    ],
+};
+
+const NOT_OF_AGENT: &[(&str, &str)] = &[
     ("/forward", "the first of `destinations` once more"),
     ("/gaps/total", "the sum over its reasons"),
     ("/devices/*/partition", "where it is kept, not how it does"),

@@ -14,10 +14,13 @@ fn docs_of_metrics_are_current() {
 
 #[test]
 fn names_say_what_they_are() {
-    let mut names = BTreeSet::new();
-    for metric in metrics() {
+    for table in [&AGENT, &RECEIVER] {
+        let metrics = table.metrics();
+        let unique: BTreeSet<_> = metrics.map(|metric| metric.name).collect();
+        assert_eq!(unique.len(), table.metrics().count(), "a name stands twice");
+    }
+    for metric in AGENT.metrics().chain(RECEIVER.metrics()) {
         let name = metric.name;
-        assert!(names.insert(name), "{name} stands twice");
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         assert!(
             name.starts_with("forebay_") && name.bytes().all(plain),
@@ -41,7 +44,7 @@ fn a_name_with_anything_in_it_stays_one_line() {
     let status = json!({ "alarms": [
         { "code": "port-lost", "subject": "a\"b\\c\nd", "severity": "degraded", "age_us": 1_500_000 },
     ], "health": "degraded", "received": 12 });
-    let text = render(&status, &Process::default());
+    let text = render(&AGENT, &status, &Process::default());
     let labels = r#"{code="port-lost",subject="a\"b\\c\nd",severity="degraded"}"#;
     assert!(
         text.contains(&format!("\nforebay_alarm{labels} 1\n")),

@@ -122,7 +122,8 @@ impl Rig {
         let say: Say = Arc::new(|_: &str| {});
         let agent = Agent::start(&config, &say).await.unwrap();
         let served = config.api.as_ref().unwrap();
-        let api = Api::start_with(patience, served, agent.handle(), Taken::Refuse, &say);
+        let routes = super::agent(super::App::new(served, agent.handle()));
+        let api = Api::serve(patience, served, routes, Taken::Refuse, &say);
         let api = api.await.unwrap();
         Self {
             address: api.address().unwrap(),

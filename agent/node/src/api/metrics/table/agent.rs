@@ -1,16 +1,10 @@
-//! What the agent is, what is wrong, and readings over all devices.
+//! What the agent is, and readings over all devices.
 
-use super::super::from::Figure::{Flag, Micros, Number, Text, There};
-use super::super::from::Label::{At, Is, Key};
+use super::super::from::Figure::{Flag, Micros, Number, There};
+use super::super::from::Label::{At, Key};
 use super::{Kind, Labels, Metric, from};
 
 const NONE: Labels = &[];
-
-const ALARM: Labels = &[
-    ("code", At("/alarms/*/code")),
-    ("subject", At("/alarms/*/subject")),
-    ("severity", At("/alarms/*/severity")),
-];
 
 const TURN: Labels = &[("for", At("/loop/*/for"))];
 
@@ -43,38 +37,6 @@ pub(super) const METRICS: &[Metric] = &[
         "/drained",
         NONE,
         Flag
-    ),
-    // What is wrong.
-    Metric {
-        name: "forebay_health",
-        kind: Kind::Gauge,
-        help: "1 for the health that the agent has, 0 for the others.",
-        sources: &[
-            from("/health", &[("health", Is("ok"))], Text("ok")),
-            from("/health", &[("health", Is("degraded"))], Text("degraded")),
-            from("/health", &[("health", Is("failed"))], Text("failed")),
-        ],
-    },
-    gauge!(
-        "forebay_alarm",
-        "Alarms that there are; always 1.",
-        "/alarms/*/code",
-        ALARM,
-        There
-    ),
-    gauge!(
-        "forebay_alarm_age_seconds",
-        "For how long it has been so.",
-        "/alarms/*/age_us",
-        ALARM,
-        Micros
-    ),
-    gauge!(
-        "forebay_alarms_left_out",
-        "Alarms beyond those that are shown.",
-        "/alarms_left_out",
-        NONE,
-        Number
     ),
     // Readings: the ledger over all devices.
     counter!(
