@@ -10,7 +10,7 @@ pub struct DeviceUid(pub [u8; 8]);
 impl fmt::Display for DeviceUid {
     /// Sixteen lower-case hex digits: the device's name wherever none was given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{:016x}", u64::from_be_bytes(self.0))
     }
 }
 

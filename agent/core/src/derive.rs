@@ -206,6 +206,8 @@ pub struct Derive {
     /// So many of them are as they were kept, on so many pages.
     parked_taken: usize,
     parked_pages: usize,
+    /// The device that was looked for last, and its name.
+    named: Option<(DeviceUid, String)>,
     /// Of the block that is read.
     epoch: Epoch,
     batch: Batch,
@@ -274,6 +276,7 @@ impl Derive {
             parked: Parked::default(),
             parked_taken: 0,
             parked_pages: 0,
+            named: None,
             epoch: Epoch(0),
             batch: Batch::new(),
             places: Vec::new(),
@@ -354,8 +357,12 @@ impl Derive {
 
     /// What a series is to the engine; the same at every call.
     pub fn intern(&mut self, series: &Series) -> Known {
-        let device = series.uid.to_string();
-        let id = self.engine.series(&device, &series.name).ok();
+        // Series of one device stand side by side in a block.
+        let named = self.named.take().filter(|(uid, _)| *uid == series.uid);
+        let (_, device) = self
+            .named
+            .insert(named.unwrap_or_else(|| (series.uid, series.uid.to_string())));
+        let id = self.engine.series(device, &series.name).ok();
         let live = if self.shows {
             self.live.intern(series)
         } else {

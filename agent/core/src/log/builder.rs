@@ -217,8 +217,13 @@ impl ReadingsBuilder {
             doubles: None,
             gaps: &self.gaps,
         };
-        records_of(self.dictionary.series(), &columns, EventTime(0))
-            .expect("what was encoded decodes")
+        records_of(
+            self.dictionary.series(),
+            &columns,
+            EventTime(0),
+            &mut DeltaState::default(),
+        )
+        .expect("what was encoded decodes")
     }
 
     pub(super) fn series(&self) -> &[Series] {

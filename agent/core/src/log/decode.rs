@@ -12,6 +12,7 @@ use super::delta::{BadWord, COLUMNS, Column, DeltaState, Kind};
 use super::doubles::Places;
 pub use super::head::{decode_head, self_key};
 use super::key::BlockKey;
+use super::series::Texts;
 use super::words::Encoding;
 use super::{pack, rows, series, words};
 use crate::record::{ClockRecord, ClockTrust, GAPS, GapReason, TablesRecord, ValueKind};
@@ -22,23 +23,53 @@ pub(super) const CLOCK_UNTRUSTED: u8 = 0;
 pub(super) const CLOCK_TRUSTED: u8 = 1;
 pub(super) const CLOCK_CORRECTED: u8 = 2;
 
+/// What reading a block takes beside what it gives, for the next one to have again: a
+/// reader meets thousands of blocks each second, and memory that is asked for with each is
+/// what it would wait for. Bound: KEPT_WORDS for each column and the texts'.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scratch {
+    texts: Texts,
+    words: [Vec<u64>; COLUMNS],
+    deltas: DeltaState,
+}
+
+/// Words of a column that are kept room for; a merged block has more.
+const KEPT_WORDS: usize = 1024;
+
+impl Scratch {
+    /// Before a block and after it: one that did not read leaves words behind.
+    fn tidy(&mut self) {
+        for words in &mut self.words {
+            words.clear();
+            if words.capacity() > KEPT_WORDS {
+                *words = Vec::new();
+            }
+        }
+    }
+}
+
 /// Reads a whole block.
 ///
 /// # Errors
 /// As [`decode_head`], and when the payload breaks the byte table.
 pub fn decode(key: BlockKey, bytes: &[u8]) -> Result<Block, BlockError> {
-    decode_all(key, bytes).map(|(_, block)| block)
+    decode_all(key, bytes, &mut Scratch::default()).map(|(_, block)| block)
 }
 
-/// Reads a whole block, and what its head says.
+/// Reads a whole block, and what its head says; names and units are shared with those that
+/// were read with the same `scratch`.
 ///
 /// # Errors
 /// As [`decode`].
-pub(super) fn decode_all(key: BlockKey, bytes: &[u8]) -> Result<(BlockHead, Block), BlockError> {
+pub(super) fn decode_all(
+    key: BlockKey,
+    bytes: &[u8],
+    scratch: &mut Scratch,
+) -> Result<(BlockHead, Block), BlockError> {
     let head = decode_head(key, bytes)?;
     let mut reader = Reader::new(bytes);
     let body = reader.take(BLOCK_HEAD_BYTES).and_then(|_| match bytes[3] {
-        CODEC_READINGS => read_readings(&mut reader, &head),
+        CODEC_READINGS => read_readings(&mut reader, &head, scratch),
         CODEC_ROWS => rows::read(&mut reader, usize::from(head.count)),
         _ => Err(Malformed { position: 3 }),
     });
@@ -90,8 +121,13 @@ fn read_raw<'a>(reader: &mut Reader<'a>) -> Result<Raw<'a>, Malformed> {
     })
 }
 
-fn read_readings(reader: &mut Reader<'_>, head: &BlockHead) -> Result<Body, Malformed> {
-    let series = series::read(reader)?;
+fn read_readings(
+    reader: &mut Reader<'_>,
+    head: &BlockHead,
+    scratch: &mut Scratch,
+) -> Result<Body, Malformed> {
+    scratch.tidy();
+    let series = series::read(reader, &mut scratch.texts)?;
     let mut raws = [Raw {
         encoding: Encoding::Varints,
         bytes: &[],
@@ -103,8 +139,7 @@ fn read_readings(reader: &mut Reader<'_>, head: &BlockHead) -> Result<Body, Malf
     let gaps_at = reader.malformed().position;
     let gaps = reader.take(reader.remaining())?;
     let count = usize::from(head.count);
-    let mut words: [Vec<u64>; COLUMNS] = Default::default();
-    let (kinds, rest) = words.split_at_mut(1);
+    let (kinds, rest) = scratch.words.split_at_mut(1);
     raws[0].read(count, &mut kinds[0])?;
     let readings = kinds[0].iter().filter(|word| Kind::is_reading(**word));
     let readings = readings.count();
@@ -122,11 +157,12 @@ fn read_readings(reader: &mut Reader<'_>, head: &BlockHead) -> Result<Body, Malf
         raw.read(count, &mut rest[index - 1])?;
     }
     let columns = Columns {
-        words: words.each_ref().map(Vec::as_slice),
+        words: scratch.words.each_ref().map(Vec::as_slice),
         doubles,
         gaps,
     };
-    let records = records_of(&series, &columns, head.time_min).map_err(|bad| match bad {
+    let records = records_of(&series, &columns, head.time_min, &mut scratch.deltas);
+    let records = records.map_err(|bad| match bad {
         BadRecord::Word(BadWord(column)) => Malformed {
             position: raws[column as usize].position,
         },
@@ -134,6 +170,7 @@ fn read_readings(reader: &mut Reader<'_>, head: &BlockHead) -> Result<Body, Malf
             position: gaps_at + at.position,
         },
     })?;
+    scratch.tidy();
     Ok(Body::Readings { series, records })
 }
 
@@ -164,7 +201,8 @@ pub(super) enum BadRecord {
     Gap(Malformed),
 }
 
-/// The records that columns stand for; times refer to `start`.
+/// The records that columns stand for; times refer to `start`. What `deltas` held is
+/// forgotten.
 ///
 /// # Errors
 /// At the first that cannot be.
@@ -172,16 +210,16 @@ pub(super) fn records_of(
     series: &[Series],
     columns: &Columns<'_>,
     start: EventTime,
+    deltas: &mut DeltaState,
 ) -> Result<Vec<Record>, BadRecord> {
-    let mut deltas = DeltaState::default();
+    deltas.clear();
     deltas.start(start);
     series.iter().for_each(|s| deltas.add_series(s.uid, s.boot));
     let word_kinds = columns.words[Column::Kind as usize];
-    let kinds: Result<Vec<Kind>, BadWord> = word_kinds
-        .iter()
-        .map(|word| deltas.decode_kind(*word))
-        .collect();
-    let kinds = kinds.map_err(BadRecord::Word)?;
+    let mut kinds = Vec::with_capacity(word_kinds.len());
+    for word in word_kinds {
+        kinds.push(deltas.decode_kind(*word).map_err(BadRecord::Word)?);
+    }
     let mut values = columns.doubles.as_ref().map(|values| {
         let indices = kinds.iter().filter_map(|kind| kind.series());
         (values, Places::new(series.len(), indices))

@@ -6,7 +6,7 @@
 
 use super::block::{Block, BlockHead, Body};
 use super::builder::{Full, ReadingsBuilder, RowsBuilder};
-use super::decode::decode_all;
+use super::decode::{Scratch, decode_all};
 use super::head::stamp_unsynced;
 use super::key::{BlockKey, StoredBlock, TopicPartition};
 use crate::record::{Record, Series};
@@ -163,6 +163,7 @@ fn push_record(
 #[derive(Debug, Default)]
 pub struct Merger {
     run: Option<Run>,
+    scratch: Scratch,
 }
 
 impl Merger {
@@ -173,7 +174,7 @@ impl Merger {
 
     /// Takes the next block, in key order, and returns those that are now full.
     pub fn push(&mut self, block: StoredBlock) -> Vec<StoredBlock> {
-        let Ok((head, decoded)) = decode_all(block.key, &block.bytes) else {
+        let Ok((head, decoded)) = decode_all(block.key, &block.bytes, &mut self.scratch) else {
             let mut out = self.finish();
             out.push(block);
             return out;

@@ -177,11 +177,37 @@ fn kind_from(byte: u8) -> Option<ValueKind> {
     }
 }
 
-/// Reads a dictionary.
+/// Places for texts; a power of two.
+const TEXT_PLACES: usize = 256;
+const _: () = assert!(TEXT_PLACES.is_power_of_two());
+
+/// Names and units that were read. They stand in block after block, and are kept once: a
+/// copy of each for each block would be most of what reading one takes. Bound: TEXT_PLACES
+/// texts; one that belongs in the place of another takes it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Texts(Vec<Option<Arc<str>>>);
+
+impl Texts {
+    fn share(&mut self, text: &str) -> Arc<str> {
+        if self.0.is_empty() {
+            self.0.resize(TEXT_PLACES, None);
+        }
+        let mixed = text.bytes().fold(0u32, |mixed, byte| {
+            (mixed.rotate_left(5) ^ u32::from(byte)).wrapping_mul(0x9e37_79b9)
+        });
+        let kept = &mut self.0[(mixed >> 16) as usize % TEXT_PLACES];
+        match kept {
+            Some(kept) if **kept == *text => Arc::clone(kept),
+            Some(_) | None => Arc::clone(kept.insert(Arc::from(text))),
+        }
+    }
+}
+
+/// Reads a dictionary, with texts as in those before.
 ///
 /// # Errors
 /// When the bytes are none.
-pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<Series>, Malformed> {
+pub(super) fn read(reader: &mut Reader<'_>, texts: &mut Texts) -> Result<Vec<Series>, Malformed> {
     let count = reader.varint()?;
     if count > SERIES_PER_BLOCK_MAX as u64 {
         return Err(reader.malformed());
@@ -195,8 +221,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<Series>, Malformed> {
             boot,
             channel: ChannelNo(reader.byte()?),
             kind: kind_from(reader.byte()?).ok_or(reader.malformed())?,
-            name: Arc::from(reader.text()?),
-            unit: Arc::from(reader.text()?),
+            name: texts.share(reader.text()?),
+            unit: texts.share(reader.text()?),
         });
     }
     Ok(out)
@@ -291,8 +317,28 @@ mod tests {
         let mut bytes = Vec::new();
         dictionary.write(&mut bytes);
         let mut reader = Reader::new(&bytes);
-        assert_eq!(read(&mut reader).as_deref(), Ok(dictionary.series()));
+        assert_eq!(
+            read(&mut reader, &mut Texts::default()).as_deref(),
+            Ok(dictionary.series())
+        );
         assert!(reader.is_at_end());
+    }
+
+    #[test]
+    fn texts_are_kept_once_and_one_that_takes_a_place_changes_no_other() {
+        let mut texts = Texts::default();
+        let names: Vec<String> = (0..4 * TEXT_PLACES)
+            .map(|n| format!("channel-{n}"))
+            .collect();
+        for _ in 0..2 {
+            for name in &names {
+                let first = texts.share(name);
+                assert_eq!(*first, **name);
+                assert!(Arc::ptr_eq(&first, &texts.share(name)));
+            }
+        }
+        assert_eq!(texts.share("").len(), 0);
+        assert_eq!(texts.0.len(), TEXT_PLACES);
     }
 
     #[test]
@@ -341,7 +387,8 @@ mod tests {
             ("double", with(12, KIND_DOUBLE), true),
             ("no kind", with(12, KIND_DOUBLE + 1), false),
         ] {
-            assert_eq!(read(&mut Reader::new(&bytes)).is_ok(), is_read, "{name}");
+            let got = read(&mut Reader::new(&bytes), &mut Texts::default());
+            assert_eq!(got.is_ok(), is_read, "{name}");
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::block::{Block, BlockHead};
-use super::decode::{decode, decode_head};
+use super::decode::{Scratch, decode_all, decode_head};
 use super::key::{StoredBlock, TopicPartition};
 use crate::units::Offset;
 
@@ -19,6 +19,7 @@ pub struct Walk {
     at: TopicPartition,
     cursor: Offset,
     fetching: bool,
+    scratch: Scratch,
 }
 
 /// What a reader meets, in order of offsets.
@@ -42,6 +43,7 @@ impl Walk {
             at,
             cursor: from,
             fetching: false,
+            scratch: Scratch::default(),
         }
     }
 
@@ -97,7 +99,7 @@ impl Walk {
             if head.end() <= self.cursor {
                 continue;
             }
-            let Ok(block) = decode(stored.key, &stored.bytes) else {
+            let Ok((_, block)) = decode_all(stored.key, &stored.bytes, &mut self.scratch) else {
                 continue;
             };
             self.pass(head.base, &mut on);
