@@ -1,6 +1,13 @@
 //! Rolling averages of 10,000 series while 100,000 readings per second come in: real
 //! firmware behind real ports, the agent as it is shipped with a rolling minute of every
 //! channel, and queries at a fixed rate.
+//!
+//! Found with perf: 22 % of the loop's time was malloc, most of it for names and units of each
+//! block's series, which `log/series.rs` shares since. Slow turns of the loop are mostly waits
+//! for a heap that a thread of lower priority holds while others have its core. The loop
+//! cannot get a heap of its own: glibc 2.36 reads `M_ARENA_MAX` once. A question that
+//! reads nothing is asked beside: its p99 went from 2.9 to 9.1 ms between runs on one shared
+//! computer, and that of the rolling average with it.
 
 use std::time::Instant;
 
